@@ -316,6 +316,9 @@ def test_ranges_of_programs():
             pass
     assert tree(found.function_events) == [("again", [("again", [("again", [])])]), ("outer", [("inner", [])])]
     again(1)  # outside of a profile
+    for wrong in ((3,), ("name", 3)):
+        with pytest.raises(RuntimeError, match="record_function: expected"), autograd.record_function(*wrong):
+            pass
 
 
 def test_loading_data_and_optimizers():
@@ -561,6 +564,28 @@ def test_overloads_and_traces_without_events(tmp_path):
             read()
     found.export_chrome_trace(str(tmp_path / "trace.json"))
     assert "aten::ones" in (tmp_path / "trace.json").read_text()
+
+
+def test_calls_that_differ_in_a_truth_value_are_other_overloads():
+    config = flambeau.profiler._ExperimentalConfig(capture_overload_names=True)
+    x = flambeau.zeros(2, 3)
+    with flambeau.profiler.profile(record_shapes=True, experimental_config=config) as found:
+        x.sum(), x.sum(None, True), flambeau.sort(x), flambeau.sort(x, stable=True), x / 6, x.mean(None, True)
+    assert [(event.overload_name, event.concrete_inputs[1:]) for event in found.events()] == [
+        ("", [None]),
+        ("dim_IntList", [None, True, None]),
+        ("", [-1, False]),
+        ("stable", [True, -1, False]),
+        ("Tensor", [None]),
+        ("dim", [None, True, None]),
+    ]
+
+
+def test_strides_of_tensors_without_elements():
+    with flambeau.profiler.profile(record_shapes=True) as found:
+        flambeau.zeros(0, 3) + 1, flambeau.zeros(2, 0, 3).transpose(0, 2)
+    strides = {event.name: event.structured_input_strides[0] for event in found.events()}
+    assert strides == {"aten::zeros": [], "aten::add": [3, 1], "aten::transpose": [3, 3, 1]}
 
 
 def test_events_of_several_cycles_may_be_kept():

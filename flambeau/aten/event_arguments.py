@@ -20,6 +20,8 @@ from ..core.calls.operation import Op
 from ..core.device import device
 from ..core.dtype import dtype as Dtype
 from ..core.layout import layout as Layout, memory_format as MemoryFormat
+from ..core.shape import contiguous_strides, element_strides
+from ..core.state import thread
 from ..core.tensor import Tensor
 from .calls import PREPARED, bound_arguments, kernels, translated
 from .overloads import aten_schemas
@@ -72,10 +74,8 @@ def strides_of(value: Any) -> list[int]:
         return [step // value.itemsize for step in value.strides or ()]
     array = value._array if isinstance(value, Tensor) else value.array
     if array is None:
-        return [math.prod(value.sizes[place + 1 :]) for place in range(len(value.sizes))]
-    if isinstance(value, Tensor):
-        return list(value.stride()) if _bytes_between(array) is not None else []
-    return [step // array.itemsize for step in array.strides]
+        return list(contiguous_strides(value.sizes))
+    return list(element_strides(array)) if _bytes_between(array) is not None else []
 
 
 def is_tensor(value: Any) -> bool:
@@ -125,7 +125,7 @@ def _bytes_between(array: Any) -> tuple[int, ...] | None:
         strides: tuple[int, ...] = array.strides
     except (AttributeError, RuntimeError):
         return None
-    return strides
+    return tuple([step * array.itemsize for step in element_strides(array)]) if 0 in array.shape else strides
 
 
 def _seen_other(value: Any) -> Any:
@@ -163,7 +163,9 @@ def _kind_name(value: Any) -> str:
 
 # -- arguments --------------------------------------------------------------------------------------------------------------------------
 _Plan = tuple[FunctionSchema, tuple[Any, ...]]  # a schema, and for each argument itself, the place of our value or None, and a constant
-_plans: dict[Any, _Plan | None] = {}  # by operation, form, kernel and types of values; None where a call has to be translated each time
+# By operation, form, kernel, and what an overload is chosen by: types of values, truth values, whether the library itself calls. None where a
+# call has to be translated each time.
+_plans: dict[Any, _Plan | None] = {}
 
 
 def arguments_of(call: Call, name: str) -> tuple[FunctionSchema | None, list[Any]]:
@@ -175,7 +177,7 @@ def arguments_of(call: Call, name: str) -> tuple[FunctionSchema | None, list[Any
     if call.out is not None or call.form is FACTORY:
         return _found(call, name)
     given = call.values
-    key = (call.op, call.form, name, *[value.__class__ for value in given])
+    key = (call.op, call.form, name, bool(thread.in_library), *[value if value.__class__ is bool else value.__class__ for value in given])
     plan = _plans.get(key, ...)
     if plan is ...:
         schema, values = _found(call, name)

@@ -40,6 +40,8 @@ class record_function(contextlib.ContextDecorator):
     def __enter__(self) -> record_function:
         if not isinstance(self.name, str):
             raise RuntimeError(f"record_function: expected a name, a str, got {type(self.name).__name__}")
+        if self.args is not None and not isinstance(self.args, str):
+            raise RuntimeError(f"record_function: expected args, a str or None, got {type(self.args).__name__}")
         inside = profiled(self.name, RANGE, self.args)
         inside.__enter__()
         self._ranges.append(inside)
