@@ -566,11 +566,12 @@ def test_overloads_and_traces_without_events(tmp_path):
     assert "aten::ones" in (tmp_path / "trace.json").read_text()
 
 
-def test_calls_that_differ_in_a_truth_value_are_other_overloads():
+def test_arguments_that_are_given_choose_overloads_in_whatever_order():
     config = flambeau.profiler._ExperimentalConfig(capture_overload_names=True)
     x = flambeau.zeros(2, 3)
     with flambeau.profiler.profile(record_shapes=True, experimental_config=config) as found:
         x.sum(), x.sum(None, True), flambeau.sort(x), flambeau.sort(x, stable=True), x / 6, x.mean(None, True)
+        x.round(decimals=1), x.round(), x.round(decimals=2)
     assert [(event.overload_name, event.concrete_inputs[1:]) for event in found.events()] == [
         ("", [None]),
         ("dim_IntList", [None, True, None]),
@@ -578,7 +579,17 @@ def test_calls_that_differ_in_a_truth_value_are_other_overloads():
         ("stable", [True, -1, False]),
         ("Tensor", [None]),
         ("dim", [None, True, None]),
+        ("decimals", [1]),
+        ("", []),
+        ("decimals", [2]),
     ]
+
+
+def test_the_inner_kernel_of_a_loss_has_the_number_of_its_reduction():
+    with flambeau.profiler.profile(record_shapes=True) as found:
+        flambeau.nn.functional.nll_loss(flambeau.ones(2, 3), flambeau.tensor([0, 1]), reduction="sum")
+    noted = {event.name: event.concrete_inputs[2:] for event in found.events()}
+    assert noted["aten::nll_loss_nd"] == noted["aten::nll_loss"] == [None, 2, -100]
 
 
 def test_strides_of_tensors_without_elements():

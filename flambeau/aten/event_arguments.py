@@ -163,8 +163,8 @@ def _kind_name(value: Any) -> str:
 
 # -- arguments --------------------------------------------------------------------------------------------------------------------------
 _Plan = tuple[FunctionSchema, tuple[Any, ...]]  # a schema, and for each argument itself, the place of our value or None, and a constant
-# By operation, form, kernel, and what an overload is chosen by: types of values, truth values, whether the library itself calls. None where a
-# call has to be translated each time.
+# By operation, form, kernel, and what an overload is chosen by: whether the library itself calls, types of values, which of these are
+# defaults. None where a call has to be translated each time.
 _plans: dict[Any, _Plan | None] = {}
 
 
@@ -177,7 +177,8 @@ def arguments_of(call: Call, name: str) -> tuple[FunctionSchema | None, list[Any
     if call.out is not None or call.form is FACTORY:
         return _found(call, name)
     given = call.values
-    key = (call.op, call.form, name, bool(thread.in_library), *[value if value.__class__ is bool else value.__class__ for value in given])
+    kinds = [None if value is default else value.__class__ for value, default in zip(given, _defaults(call.op), strict=True)]
+    key = (call.op, call.form, name, bool(thread.in_library), *kinds)
     plan = _plans.get(key, ...)
     if plan is ...:
         schema, values = _found(call, name)
@@ -190,6 +191,11 @@ def arguments_of(call: Call, name: str) -> tuple[FunctionSchema | None, list[Any
         constant if place is None else value if (value := given[place]).__class__ is Tensor else shown(argument, value)
         for argument, place, constant in steps
     ]
+
+
+@functools.cache
+def _defaults(op: Any) -> tuple[Any, ...]:
+    return tuple([parameter.default for parameter in op.params])
 
 
 def _planned(call: Call, schema: FunctionSchema, values: list[Any]) -> _Plan | None:
@@ -307,6 +313,9 @@ _ARRANGED: dict[tuple[str, str], Callable[..., list[Any]]] = {
     ],
     (f"{F}.embedding_bag", "aten::embedding_bag"): lambda input, weight, offsets, max_norm, norm_type, by_frequency, mode, sparse, *rest: [
         weight, input, offsets, by_frequency, _BAG_MODES.get(mode, mode), sparse, *rest,
+    ],
+    (f"{F}._nll_loss", "aten::nll_loss"): lambda input, target, weight, reduction, ignore_index: [
+        input, target, weight, _WORDS.get(reduction, reduction), ignore_index,
     ],
     ("Tensor.type", "aten::to"): lambda input, dtype=None, *rest: [input, _numbered(dtype), False, False, None],
     (f"{F}.unfold", "aten::im2col"): lambda input, *sizes: [input, *[_pair(sizes[place]) for place in (0, 1, 2, 3)]],

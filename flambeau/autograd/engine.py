@@ -520,7 +520,7 @@ def run_backward(
         for entry in list(work.leaves.values()):
             if (chosen is None or id(entry[0]) in chosen) and entry[0]._requires_grad is True:
                 work.finish(entry, accumulates)
-        if hooked_leaves:
+        if work.left:
             work.finish_undefined()
         for function in work.at_end:
             as_user(function)

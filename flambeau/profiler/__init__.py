@@ -5,6 +5,8 @@ The recorder is ``core.profiling``, its events and tables are ``autograd.profile
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..autograd.profiler import record_function
 from ..autograd.profiler_util import DeviceType
 from ..core import late as _late
@@ -28,3 +30,7 @@ __all__ = [
     "DeviceType", "ExecutionTraceObserver", "ProfilerAction", "ProfilerActivity", "itt", "kineto_available", "profile", "record_function",
     "schedule", "supported_activities", "tensorboard_trace_handler",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    return _late.submodule(__name__, name, ("_memory_profiler",))
