@@ -6,6 +6,7 @@ import builtins
 import contextlib
 import copy
 import enum
+import json
 import keyword
 import math
 import operator
@@ -388,7 +389,9 @@ def _is_reached(path: str, value: Any) -> bool:
 def _attribute(owner: str, path: str) -> str:
     """``owner.a.b`` as an expression; numbers, which containers name their parts by, through ``getattr``."""
     for part in path.split("."):
-        owner = f"{owner}.{part}" if part.isidentifier() and not keyword.iskeyword(part) else f'getattr({owner}, "{part}")'
+        is_name = part.isidentifier() and not keyword.iskeyword(part)
+        # A path may come from a file: what is no name stays a text whatever signs are in it, in double quotes as PyTorch has it.
+        owner = f"{owner}.{part}" if is_name else f"getattr({owner}, {json.dumps(part, ensure_ascii=False)})"
     return owner
 
 
