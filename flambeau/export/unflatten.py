@@ -326,7 +326,8 @@ class _Maker:
     def __init__(self, root: UnflattenedModule, tree: Call):
         self.root, self.tree = root, tree
         self.frames: dict[Call, _Frame] = {}
-        self.outlines: dict[int, list[str]] = {}  # of modules, by identity
+        self.outlines: dict[int, int] = {}  # numbers of outlines, by identity of the module
+        self.numbers: dict[tuple[str, ...], int] = {}  # of outlines
         self.made: dict[str, list[InterpreterModule]] = {}  # by path
         self.signatures = {entry.fqn: entry.signature for entry in root.module_call_graph if entry.fqn and entry.signature is not None}
         for call in tree.calls:
@@ -460,7 +461,7 @@ class _Maker:
 
     def shared(self, frame: _Frame, call: Call, inner: _Frame, made: InterpreterModule, name: str, kept: bool) -> str:
         """The name under which a frame's module has the submodule of a call."""
-        outline = self.outlines[id(made)] = _outline(inner, self.outlines)
+        outline = self.outlines[id(made)] = self.numbers.setdefault(_outline(inner, self.outlines), len(self.numbers))
         made = next((module for module in self.made.get(call.path, ()) if self.outlines[id(module)] == outline and not kept), made)
         self.made.setdefault(call.path, []).append(made)
         if kept:
@@ -563,14 +564,14 @@ def _owners(modules: list[Module], path: list[str]) -> list[Module]:
     return modules
 
 
-def _outline(frame: _Frame, known: dict[int, list[str]]) -> list[str]:
-    """A frame and the modules in it as text, without the names of its nodes."""
+def _outline(frame: _Frame, known: dict[int, int]) -> tuple[str, ...]:
+    """A frame as text, without the names of its nodes, and the numbers that the outlines of the modules in it have."""
     places = {node: f"%{k}" for k, node in enumerate(frame.graph.nodes)}
     lines = []
     for node in frame.graph.nodes:
         target = "" if node.op == "placeholder" else node.target
         lines.append(f"{node.op} {target} {_placed(node.args, places)} {_placed(node.kwargs, places)}")
-    return [*lines, *[f"{name} {known[id(module)]}" for name, module in frame.module.named_modules() if id(module) in known and name]]
+    return (*lines, *[f"{name} {known[id(module)]}" for name, module in frame.module.named_modules() if id(module) in known and name])
 
 
 def _numbered(name: str, call: Call) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import io
+import json
 import re
+import zipfile
 from typing import Any
 
 import pytest
@@ -171,3 +173,36 @@ def test_parts_of_results_are_within_the_modules_of_their_operations() -> None:
     module = unflatten(load(file))
     assert [name for name, _ in module.named_modules()] == [name for name, _ in layers.named_modules()]
     torch.testing.assert_close(copy.deepcopy(module)(torch.ones(3, 2)), layers(torch.ones(3, 2)))
+
+
+def test_modules_within_many_others() -> None:
+    class Around(nn.Module):
+        def __init__(self, inner: nn.Module) -> None:
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x: Any) -> Any:
+            return self.inner(self.inner(x))
+
+    layers: nn.Module = nn.ReLU()
+    for _ in range(5):
+        layers = Around(layers)
+    module = unflatten(export(layers, (torch.ones(1),)))
+    assert len(list(module.modules())) == 6  # calls of equal graphs share one
+    layers = nn.Sequential(nn.ReLU())
+    for _ in range(40):
+        layers = nn.Sequential(layers)
+    assert unflatten(export(layers, (torch.ones(1),)))(torch.tensor([-1.0])).tolist() == [0.0]
+
+
+@pytest.mark.parametrize("path", ['x"+print(1)+"', 'x") or print(1) or ("', "x\\", "x\nprint(1)\n", "x' + print(1) + '"])
+def test_paths_of_modules_in_a_file_do_not_run(path: str, capsys: Any) -> None:
+    save(export(nn.Sequential(nn.ReLU()), (torch.ones(1),)), file := io.BytesIO())
+    made = io.BytesIO()
+    with zipfile.ZipFile(file) as source, zipfile.ZipFile(made, "w") as archive:
+        for name in source.namelist():
+            archive.writestr(name, source.read(name).replace(b"L__self__0,0,", f"L__self__0,{json.dumps(path)[1:-1]},".encode()))
+    assert json.dumps(path)[1:-1].encode() in made.getvalue()
+    module = unflatten(load(made))
+    assert module(torch.tensor([-1.0])).tolist() == [0.0] and path in module._modules
+    assert not capsys.readouterr().out
