@@ -117,7 +117,8 @@ def _write_tensors(writer: PT2ArchiveWriter, config: str, folder: str, prefix: s
     described = {}
     for name, tensor in tensors.items():
         held = tensor.detach().cpu()
-        memory = held.untyped_storage().data_ptr() if held.numel() else (config, name)
+        # A copy of a device's tensor lasts no longer than this step, and the next one may lie where it lay.
+        memory = held.untyped_storage().data_ptr() if held.numel() and tensor.device.type == "cpu" else (config, name)
         key = prefix, memory, held.dtype
         if key not in files:
             files[key] = f"{prefix}{sum([each.startswith(prefix) for each in files.values()])}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import sys
 from collections import namedtuple
@@ -619,3 +620,10 @@ def test_a_scaler_of_a_device() -> None:
         scaler.update()
         assert scaler.get_scale() == scale and scaler._scale.device.type == "cuda"
     assert layer.weight.isfinite().all()
+
+
+def test_exported_programs_keep_each_weight_in_a_file() -> None:
+    layers = torch.nn.Sequential(*[torch.nn.PReLU(3, k) for k in range(1, 7)]).to("cuda")
+    torch.export.save(torch.export.export(layers, (torch.ones(2, 3, device="cuda"),)), file := io.BytesIO())
+    loaded = torch.export.load(file).state_dict
+    assert [weight.tolist() for weight in loaded.values()] == [[float(k)] * 3 for k in range(1, 7)]
