@@ -169,11 +169,8 @@ def load(
         raise NotImplementedError("torch.export.load: expected_opset_version is not supported")
     with PT2ArchiveReader(f) as reader:
         program = read_program(reader, "model")
-        try:
-            for name in extra_files or {}:
-                extra_files[name] = reader.read_string(f"{constants.EXTRA_DIR}{name}")  # type: ignore[index]
-        except UnicodeDecodeError as error:
-            raise RuntimeError(f"the file is damaged: {error}") from error
+        for name in extra_files or {}:
+            extra_files[name] = reader.read_string(f"{constants.EXTRA_DIR}{name}")  # type: ignore[index]
     return program
 
 

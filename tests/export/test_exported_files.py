@@ -152,6 +152,20 @@ def test_files_that_are_damaged_or_others_are_refused() -> None:
         run(changed(lambda name, content: content.replace(b'"major": 8', b'"major": 7')))
 
 
+def test_any_damage_of_a_compressed_file_is_a_runtime_error() -> None:
+    made = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(small())) as source, zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in source.namelist():
+            archive.writestr(name, source.read(name))
+    whole = made.getvalue()
+    for place in (*range(40, len(whole), 61), *range(len(whole) - 60, len(whole))):
+        for value in (0, 255):
+            with contextlib.suppress(RuntimeError):
+                load(io.BytesIO(whole[:place] + bytes([value]) + whole[place + 1 :]))
+    with pytest.raises(RuntimeError, match="no text"):
+        load(io.BytesIO(changed(lambda name, content: b"\xff" if name.endswith("archive_format") else content)))
+
+
 def test_a_small_file_does_not_become_a_large_one() -> None:
     made = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(small())) as source, zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import zipfile
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from ...core import late as _late
-from ...serialization.archive import EXPANSION, SLACK
+from ...serialization.archive import ArchiveReader
 from . import constants
 
 _late.adopt(__name__)
@@ -129,46 +130,35 @@ class PT2ArchiveReader:
     """
 
     def __init__(self, archive_path_or_buffer: File):
-        try:
-            self.archive = zipfile.ZipFile(archive_path_or_buffer)
-        except (zipfile.BadZipFile, NotImplementedError) as error:
-            raise RuntimeError(f"the file is damaged, or none of torch.export.save's: {error}") from error
-        file: Any = self.archive.fp
-        self.room = EXPANSION * file.seek(0, io.SEEK_END) + SLACK
-        names = self.archive.namelist()
-        self.root = names[0].partition("/")[0] if names else ""
-        self.names = set(names)
-        if (
-            constants.ARCHIVE_FORMAT_PATH not in self
-            or self.read_string(constants.ARCHIVE_FORMAT_PATH).strip() != constants.ARCHIVE_FORMAT_VALUE
-        ):
-            raise RuntimeError("no file of torch.export.save's")
+        with contextlib.ExitStack() as opened:
+            is_path = isinstance(archive_path_or_buffer, str | os.PathLike)
+            file: Any = opened.enter_context(open(archive_path_or_buffer, "rb")) if is_path else archive_path_or_buffer
+            file.seek(0)
+            self.archive = ArchiveReader(file)
+            name = constants.ARCHIVE_FORMAT_PATH
+            if name not in self or self.read_string(name).strip() != constants.ARCHIVE_FORMAT_VALUE:
+                raise RuntimeError("no file of torch.export.save's")
+            self._opened = opened.pop_all()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *args: Any) -> None:
-        self.archive.close()
+        self._opened.close()
 
     def __contains__(self, name: str) -> bool:
-        return f"{self.root}/{name}" in self.names
+        return name in self.archive
 
     def read_bytes(self, name: str) -> bytes:
         """The content of a file."""
-        if name not in self:
-            raise RuntimeError(f"the file is damaged: there is no {name} in it")
-        entry = self.archive.getinfo(f"{self.root}/{name}")
-        self.room -= entry.file_size
-        if self.room < 0:
-            raise RuntimeError(f"the file is damaged: with {name} of {entry.file_size} bytes its parts take far more than the file itself")
-        try:
-            return self.archive.read(entry)
-        except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
-            raise RuntimeError(f"the file is damaged: {error}") from error
+        return self.archive.read(name).tobytes()
 
     def read_string(self, name: str) -> str:
         """The content of a file of text."""
-        return self.read_bytes(name).decode()
+        try:
+            return self.read_bytes(name).decode()
+        except UnicodeDecodeError as error:
+            raise RuntimeError(f"the file is damaged: {name} is no text: {error}") from error
 
     def archive_version(self) -> int:
         """The version of the format."""
@@ -176,4 +166,4 @@ class PT2ArchiveReader:
 
     def get_file_names(self) -> list[str]:
         """The names of all files."""
-        return [name.removeprefix(f"{self.root}/") for name in self.archive.namelist()]
+        return self.archive.names()
