@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import logging
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -16,6 +18,7 @@ from ..utils._pytree import tree_flatten
 from .builder import initializer
 from .errors import OnnxExporterError
 
+_log = logging.getLogger(__name__)
 _EXTERNAL_FROM = 1_500_000_000  # bytes of parameters from which on a file without external data would be too large for protobuf
 
 
@@ -55,7 +58,8 @@ class ONNXProgram:
         self._model, self.exported_program = model_proto, exported_program
         self._session: Any = None
         self._options: Any = None  # how it was written; None of a model that was not
-        self._changes: list[tuple[Callable[[Any], None], Any]] = []
+        self._weights: dict[str, Tensor] = {}  # applied to a model that may still be optimized
+        self._renamed: list[dict[str, str]] = []  # and names of its sizes
 
     def __repr__(self) -> str:
         return f"ONNXProgram(\n{package().printer.to_text(self._model)}\n)"
@@ -148,6 +152,10 @@ class ONNXProgram:
         """Forget what runs the model. Source: torch.onnx.ONNXProgram.release."""
         self._session = None
 
+    @property
+    def _may_be_optimized(self) -> bool:
+        return self._options is not None and not self._options.fold
+
     def optimize(self) -> None:
         """Compute what depends on constants only, where ``torch.onnx.export`` was asked not to.
 
@@ -162,29 +170,39 @@ class ONNXProgram:
         from .lowering import lowered
 
         self._options.fold = True
-        self._model = lowered(package(), self.exported_program, self._options)
-        changes, self._changes = self._changes, []
-        for change, given in changes:
-            change(given)
+        program: Any = copy.copy(self.exported_program)
+        for tensors in ("_state_dict", "_constants"):
+            setattr(program, tensors, {name: self._weights.get(name, value) for name, value in getattr(program, tensors).items()})
+        self._model = lowered(package(), program, self._options)
+        renamed, self._renamed = self._renamed, []
+        for mapping in renamed:
+            self.rename_axes(mapping)
+        self._weights = {}
         self.release()
 
     def apply_weights(self, state_dict: dict[str, Tensor]) -> None:
         """Put other values in place of parameters and buffers, by name.
 
         Args:
-            state_dict: tensors by name; names that the model does not have are left.
+            state_dict: tensors by name. Names that the model does not have are left, with a warning in the log; so are those of tensors
+                that something was computed of once and for all, when the model was optimized.
         Source: torch.onnx.ONNXProgram.apply_weights.
         """
         onnx = package()
-        self._changes.append((self.apply_weights, state_dict))
-        for tensor in self._model.graph.initializer:
-            if tensor.name in state_dict:
-                tensor.CopyFrom(initializer(onnx, _array(state_dict[tensor.name]), tensor.name))
+        if self._may_be_optimized:
+            self._weights.update(state_dict)
+        known = {tensor.name: tensor for tensor in self._model.graph.initializer}
+        for name, value in state_dict.items():
+            if name in known:
+                known[name].CopyFrom(initializer(onnx, _array(value), name))
+            else:
+                _log.warning("Weight '%s' not found in the model. Skipped applying.", name)
         self.release()
 
     def rename_axes(self, rename_mapping: dict[str, str]) -> None:
         """Give named sizes of inputs and results other names, in expressions too. Source: torch.onnx.ONNXProgram.rename_axes."""
-        self._changes.append((self.rename_axes, rename_mapping))
+        if self._may_be_optimized:
+            self._renamed.append(dict(rename_mapping))
         for item in (*self._model.graph.input, *self._model.graph.output):
             for dim in item.type.tensor_type.shape.dim:
                 if dim.dim_param:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+import logging
 import os
 import warnings
 from collections.abc import Callable
@@ -413,6 +414,29 @@ def test_other_weights_may_be_put_in() -> None:
     agree(other, program, (torch.rand(4, 2),))
     found = program.call_reference(torch.ones(4, 2))
     torch.testing.assert_close(found[0], other(torch.ones(4, 2)).detach(), check_stride=False)
+
+
+def test_weights_that_were_put_in_stay_when_the_model_is_optimized(monkeypatch):
+    class Scaled(nn.Module):
+        def __init__(self, size):
+            super().__init__()
+            self.weight = nn.Parameter(torch.full((2, 2), size))
+
+        def forward(self, x):
+            return x @ (self.weight * 2)
+
+    rows = {"x": {0: torch.export.Dim("rows")}}
+    program = torch.onnx.export(Scaled(1.0), (torch.ones(4, 2),), dynamic_shapes=rows, dynamo=True, optimize=False)
+    program.rename_axes({"rows": "batch"})
+    program.apply_weights(Scaled(5.0).state_dict())
+    program.optimize()
+    assert [node.op_type for node in program.model_proto.graph.node] == ["MatMul"]
+    assert program.model_proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
+    agree(Scaled(5.0), program, (torch.rand(4, 2),))
+    said = []
+    monkeypatch.setattr(logging.getLogger("flambeau.onnx.program"), "warning", lambda text, *args: said.append(text % args))
+    program.apply_weights(Scaled(7.0).state_dict())
+    assert said == ["Weight 'weight' not found in the model. Skipped applying."]
 
 
 def test_what_is_not_supported_says_so() -> None:
