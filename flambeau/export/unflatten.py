@@ -195,6 +195,7 @@ class UnflattenedModule(_WithGraph):
     Raises:
         RuntimeError: from its call, an argument that the program was not exported for.
         TypeError: from its call, arguments of another structure, without an adapter.
+        ValueError: from its call, other keywords.
     Attributes:
         graph: what its ``forward`` does. graph_signature, module_call_graph, range_constraints: of the program.
         check_input_constraints: whether sizes are checked.
@@ -246,7 +247,11 @@ class UnflattenedModule(_WithGraph):
     @staticmethod
     def _ordered(kwargs: dict[str, Any], wanted: Any) -> dict[str, Any]:
         names = wanted.children_specs[1].context or []
-        return {name: kwargs[name] for name in names} if set(names) == set(kwargs) else kwargs
+        if not kwargs:  # which may still be adapted
+            return kwargs
+        if set(names) != set(kwargs):
+            raise ValueError(f"Ran into a kwarg keyword mismatch: Got the following keywords {list(kwargs)} but expected {names}")
+        return {name: kwargs[name] for name in names}
 
     def _adapt_flat_args(self, leaves: list[Any], wanted: Any, spec: Any, given: Any) -> list[Any]:
         if self.flat_args_adapter is None:

@@ -133,6 +133,8 @@ def test_arguments_are_checked_and_adapted() -> None:
     assert module(one, y=two).tolist() == [0.5, 0.5]
     with pytest.raises(TypeError, match="There is no flat args adapter specified"):
         module(one, two)
+    with pytest.raises(ValueError, match=r"Got the following keywords \['z'\] but expected \['y'\]"):
+        module(one, z=two)
     with pytest.raises(RuntimeError, match=r"\*args\[0\]\.shape\[0\] to be equal to 2, but got 3"):
         module(torch.ones(3), y=two)
     with pytest.raises(RuntimeError, match="to be a tensor, but got"):
