@@ -113,7 +113,7 @@ def export(
         verify: run the model by onnxruntime and compare.
         dump_exported_program: save the program that is exported, too, in ``artifacts_dir``.
         report: write a text about what was exported to a file there.
-        custom_translation_table: what writes operations, by overload: functions with operators of the package onnxscript, which is needed.
+        custom_translation_table: what writes operations, by overload: a function each, with operators of the package onnxscript.
         custom_opsets: versions of the domains of nodes that ``register_custom_op_symbolic``'s functions add; 1 for others.
         profile, operator_export_type, export_modules_as_functions, autograd_inlining: not supported,
             other than at their defaults.

@@ -25,7 +25,7 @@ from .errors import UnsupportedOperatorError
 from .symbolics import symbolic_of
 from .tables import row_of
 from .tables.complex_numbers import complex_row_of, pairs
-from .translations import translation
+from .translations import own_rows
 
 IR_VERSIONS = {18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12, 25: 13}
 # Arithmetic of sizes, and what it is in ONNX.
@@ -40,7 +40,7 @@ class Options:
         hold: whether parameters are in the model; they are inputs otherwise.
         input_names, output_names: names in place of the graph's own, of the first ones. dim_names: names of dims by symbol.
         output_dims: names of dimensions of outputs, by the output's number. domains: versions of domains that are not ONNX's own.
-        translations: what programs write nodes with, by the node's function.
+        translations: functions of programs that write nodes, by the node's function.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Options:
         self.opset, self.fold, self.hold = opset, fold, hold
         self.input_names, self.output_names = list(input_names or ()), list(output_names or ())
         self.dim_names, self.output_dims, self.domains = dim_names or {}, output_dims or {}, dict(domains or {})
-        self.translations = dict(translations or {})
+        self.translations = own_rows(translations or {})
 
 
 class _Lowering(Builder):
@@ -128,8 +128,7 @@ class _Lowering(Builder):
         if func not in self.options.translations and (self._fold(node, func) or self._make_empty(node)):
             return
         given = self.options.translations.get(func)
-        row = translation(given) if given is not None else symbolic_of(func, self.opset)
-        row = row or (complex_row_of(func) if _is_complex(node) else row_of(func))
+        row = given or symbolic_of(func, self.opset) or (complex_row_of(func) if _is_complex(node) else row_of(func))
         if row is None and self._make(node, func):
             return
         if row is None:

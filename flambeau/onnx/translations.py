@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..aten.overloads import OpOverload
 from ..core import dtype as dtypes
 from ..core.tensor import Tensor
 from .builder import ELEMENT_TYPES, Builder, Value
@@ -140,11 +141,25 @@ class Evaluator:
         return self.builder.constant(array, dtype)
 
 
-def translation(function: Any) -> Callable[..., Any]:
-    """The row of an operation that a program wrote, or the first of several."""
-    if isinstance(function, (list, tuple)):
-        function = function[0]
+def own_rows(table: Mapping[Any, Any]) -> dict[OpOverload, Callable[..., Any]]:
+    """The rows of operations that a program wrote, by overload.
 
+    Raises:
+        NotImplementedError: of other than overloads, or with several functions for one, among which types of arguments would choose.
+    """
+    found = {}
+    for target, function in table.items():
+        several = list(function) if isinstance(function, (list, tuple)) else [function]
+        if not isinstance(target, OpOverload) or len(several) != 1:
+            raise NotImplementedError(
+                f"torch.onnx.export: custom_translation_table with {len(several)} functions for {target} is not supported, only with one "
+                "for an overload (torch.ops.aten.relu.default)"
+            )
+        found[target] = _row_of(several[0])
+    return found
+
+
+def _row_of(function: Callable[..., Any]) -> Callable[..., Any]:
     def row(b: Builder, *args: Any, **kwargs: Any) -> Any:
         evaluator = Evaluator(b)
         given, named = _operands(args, evaluator), {key: _operands(value, evaluator) for key, value in kwargs.items()}

@@ -521,6 +521,9 @@ def test_programs_translate_operations_with_onnxscript() -> None:
     assert [node.op_type for node in program.model_proto.graph.node] == ["Max", "Mul", "wave"]
     doubled = x.clamp(min=0.5) * 2
     torch.testing.assert_close(program(x)[0], doubled.sin() + doubled.cos() * 3)
+    for other in ({torch.ops.aten.relu.default: [at_least_half, wave]}, {torch.ops.aten.relu: at_least_half}, {torch.relu: at_least_half}):
+        with pytest.raises(NotImplementedError, match="custom_translation_table"):
+            torch.onnx.export(nn.ReLU(), (x,), custom_translation_table=other)
 
 
 def test_programs_write_operations_of_their_own() -> None:
