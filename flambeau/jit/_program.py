@@ -320,11 +320,11 @@ class Program:
             if kinds and all(
                 kind.partition("(")[0].rstrip("[]") in ("Tensor", "Scalar", "int", "float", "SymInt", "bool") for kind in kinds
             ):
+                schema = next(schema for schema in schemas if place < len(schema.arguments))
+                wanted = schema.arguments[place]
                 raise context.source.error(
-                    f"Arguments for call are not valid.\nThe following variants are available:\n  \n  {schemas[0]}:\n  Expected a value of "
-                    f"type '{schemas[0].arguments[min(place, len(schemas[0].arguments) - 1)].real_type}' for argument "
-                    f"'{schemas[0].arguments[min(place, len(schemas[0].arguments) - 1)].name}' but instead found type 'str'.\n  \n"
-                    "The original call is",
+                    f"Arguments for call are not valid.\nThe following variants are available:\n  \n  {schema}:\n  Expected a value of "
+                    f"type '{wanted.real_type}' for argument '{wanted.name}' but instead found type 'str'.\n  \nThe original call is",
                     node,
                 )
 
