@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -22,6 +21,7 @@ from ..core.tensor import Tensor
 from ..fx.node import Node
 from ..fx.proxy import _is_ours
 from ..nn import Module
+from ..nn._seen_calls import calls_seen
 from ..serialization.homes import spelling
 from ..utils._pytree import tree_flatten
 from .exported_program import ModuleCallEntry, ModuleCallSignature
@@ -66,7 +66,6 @@ class ModuleCalls:
         self.counts: dict[str, int] = {}
         self.stack: dict[str, tuple[str, str]] = {}
         self.signatures: dict[str, ModuleCallSignature] = {}
-        self.thread = threading.get_ident()
         self.outermost: FrameType | None = None
         self.functions: dict[str, int] = {}
         self.function: tuple[str, str] | None = None
@@ -75,21 +74,13 @@ class ModuleCalls:
     @contextlib.contextmanager
     def seen(self) -> Iterator[None]:
         """Context in which calls of the module and what is in it are noted."""
-        call = Module.__call__
 
-        @functools.wraps(call)
-        def called(module: Module, *args: Any, **kwargs: Any) -> Any:
+        def see(module: Module, call: Any, args: Any, kwargs: Any) -> Any:
             paths = self.paths.get(id(module))
-            if paths is None or threading.get_ident() != self.thread:
-                return call(module, *args, **kwargs)
-            return self.call(module, paths[-1], call, args, kwargs)
+            return call(module, *args, **kwargs) if paths is None else self.call(module, paths[-1], call, args, kwargs)
 
-        Module.__call__ = called  # type: ignore[method-assign,assignment]
-        try:
-            with _reads_noted(self.root, self.paths):
-                yield
-        finally:
-            Module.__call__ = call  # type: ignore[method-assign]
+        with calls_seen(see), _reads_noted(self.root, self.paths):
+            yield
 
     def call(self, module: Module, path: str, call: Any, args: Any, kwargs: Any) -> Any:
         number = self.counts.get(path, 0)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import inspect
-import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from ..core.protocols.rebuild import shown as _shown
 from ..core.state import set_grad  # noqa: F401 - PyTorch has it here
 from ..core.tensor import Tensor
 from ..nn import Module
+from ..nn._seen_calls import calls_seen
 from ..random import fork_rng
 from . import _state
 from ._literals import literal, quoted
@@ -35,9 +34,6 @@ _STRICT = (
 
 
 # -- one run ---------------------------------------------------------------------------------------------------------------------------
-_one_at_a_time = threading.RLock()  # calls of modules are seen by a change of their class
-
-
 class _Inputs:
     """The arguments of a trace: copies of the examples, and what its function gets.
 
@@ -140,7 +136,7 @@ class _Run:
         self.entered = inputs.enter(recorder)
         if _state.thread.tracer is not None:
             raise RuntimeError("torch.jit.trace: a trace inside of another is not supported")
-        with _one_at_a_time, _modules_seen(recorder):
+        with _modules_seen(recorder):
             _state.thread.tracer = recorder
             try:
                 with recorder:
@@ -183,22 +179,15 @@ def _keeps_all(step: Step) -> bool:
     return step.target in ("torch.lstm", "torch.gru", "torch.rnn_tanh", "torch.rnn_relu")
 
 
-@contextlib.contextmanager
-def _modules_seen(recorder: Recorder) -> Iterator[None]:
+def _modules_seen(recorder: Recorder) -> AbstractContextManager[None]:
     """Have the recorder see calls of modules in this thread."""
-    call = Module.__call__
 
-    @functools.wraps(call)
-    def called(module: Module, *args: Any, **kwargs: Any) -> Any:
+    def see(module: Module, call: Any, args: Any, kwargs: Any) -> Any:
         if _state.thread.tracer is not recorder:
             return call(module, *args, **kwargs)
         return recorder.call_module(module, lambda: call(module, *args, **kwargs))
 
-    Module.__call__ = called  # type: ignore[method-assign,assignment]
-    try:
-        yield
-    finally:
-        Module.__call__ = call  # type: ignore[method-assign]
+    return calls_seen(see)
 
 
 def _parameter_names(function: Any, count: int) -> list[str]:

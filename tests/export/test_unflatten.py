@@ -6,6 +6,7 @@ import copy
 import io
 import json
 import re
+import threading
 import zipfile
 from typing import Any
 
@@ -208,3 +209,34 @@ def test_paths_of_modules_in_a_file_do_not_run(path: str, capsys: Any) -> None:
     module = unflatten(load(made))
     assert module(torch.tensor([-1.0])).tolist() == [0.0] and path in module._modules
     assert not capsys.readouterr().out
+
+
+def test_programs_may_be_exported_in_several_threads() -> None:
+    call, started, ready = nn.Module.__call__, threading.Barrier(2, timeout=20), threading.Event()
+
+    class Waiting(nn.Module):
+        def __init__(self, last: bool) -> None:
+            super().__init__()
+            self.last = last
+
+        def forward(self, x: Any) -> Any:
+            if not ready.is_set():  # a program is run several times
+                started.wait()
+                if self.last:
+                    assert ready.wait(20)
+            return x.relu()
+
+    def exported(last: bool) -> None:
+        found[last] = export(nn.Sequential(nn.Sequential(Waiting(last)), nn.Tanh()), (torch.ones(2),))
+        ready.set()
+
+    found: dict[bool, Any] = {}
+    threads = [threading.Thread(target=exported, args=(last,)) for last in (False, True)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert nn.Module.__call__ is call
+    for last in (False, True):
+        (relu, tanh) = [list(node.meta["nn_module_stack"]) for node in found[last].graph.nodes if node.op == "call_function"]
+        assert relu == ["L__self__", "L__self__0", "L__self__0.0"] and tanh == ["L__self__", "L__self__1"]

@@ -131,8 +131,9 @@ class PT2ArchiveReader:
 
     def __init__(self, archive_path_or_buffer: File):
         with contextlib.ExitStack() as opened:
-            is_path = isinstance(archive_path_or_buffer, str | os.PathLike)
-            file: Any = opened.enter_context(open(archive_path_or_buffer, "rb")) if is_path else archive_path_or_buffer
+            file: Any = archive_path_or_buffer
+            if isinstance(archive_path_or_buffer, str | os.PathLike):
+                file = opened.enter_context(open(archive_path_or_buffer, "rb"))
             file.seek(0)
             self.archive = ArchiveReader(file)
             name = constants.ARCHIVE_FORMAT_PATH
