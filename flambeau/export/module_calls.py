@@ -207,4 +207,7 @@ def _reads_noted(root: Module, paths: dict[int, list[str]]) -> Iterator[None]:
         yield
     finally:
         for module, modules in changed:
+            noted = module.__dict__["_modules"]
+            modules.clear()  # the program may have set others
+            modules.update(noted)
             module.__dict__["_modules"] = modules

@@ -240,3 +240,20 @@ def test_programs_may_be_exported_in_several_threads() -> None:
     for last in (False, True):
         (relu, tanh) = [list(node.meta["nn_module_stack"]) for node in found[last].graph.nodes if node.op == "call_function"]
         assert relu == ["L__self__", "L__self__0", "L__self__0.0"] and tanh == ["L__self__", "L__self__1"]
+
+
+def test_modules_that_forward_sets_stay() -> None:
+    class Set(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one = nn.ReLU()
+            self.same = self.one
+
+        def forward(self, x: Any) -> Any:
+            if not hasattr(self, "late"):
+                self.late = nn.Tanh()
+            return self.late(self.one(x) + self.same(x))
+
+    module = Set()
+    export(module, (torch.ones(2),))
+    assert list(module._modules) == ["one", "same", "late"] and type(module._modules) is dict
