@@ -13,11 +13,14 @@ of a recording asks before each replay.
 
 from __future__ import annotations
 
+import array
+import contextvars
 import functools
 import gc
 import os
 import random
 import sys
+import threading
 import types
 from collections import deque
 from collections.abc import Callable, Container
@@ -39,6 +42,7 @@ _OPAQUE = (types.ModuleType, types.BuiltinFunctionType, types.CodeType, np.dtype
 _LARGE = 1 << 14  # bytes of an array of NumPy's, whose contents are compared before each call
 _MOST = 20_000  # objects: beyond that a program is not watched, and so not compiled
 _DEEPEST = 8
+_SHORT = 64  # elements of a dict or set that are all compared before each call
 
 # Functions of Python's that do not give the same twice, or that do something outside of the program.
 _OF_MODULES = frozenset(("time", "posix", "nt", "_socket", "select", "_io", "io", "_random", "random", "_datetime", "datetime", "secrets"))
@@ -60,6 +64,11 @@ def _is_of_library(name: str | None) -> bool:
         return True
     root = name.partition(".")[0]
     return root in _LIBRARIES or root in sys.stdlib_module_names
+
+
+def _is_of_package(value: Any) -> bool:
+    """Whether an object is of a class of the library's own, not of Python's."""
+    return type(value).__module__.partition(".")[0] in _LIBRARIES
 
 
 def _names_of(code: types.CodeType) -> set[Any]:
@@ -169,18 +178,17 @@ class Surroundings:
         self._codes: set[types.CodeType] = set()
         self._names: set[Any] = set()
         self._keep: dict[int, Any] = {}
+        self._scopes: set[tuple[types.ModuleType, frozenset[Any]]] = set()
+        self._globals: set[tuple[int, str]] = set()
         self._streams: list[Any] = []
         self._random = self._random_state()
         self._pending: list[tuple[Any, int, str]] = []
-        self._objects: list[tuple[Any, str, Any]] = []  # attributes by name, a label, and where to read them
+        self._objects: list[tuple[Any, str]] = []  # attributes by name, and a label
         self._new: dict[int, Any] = {}  # objects that the program made
-        self._given = False  # whether what is walked over was given as an argument
+        self._given = False  # whether tensors that are found are those of an argument
         self.visit(function)
-        self._given = True
         for value in (*args, *kwargs.values()):
-            if not isinstance(value, Tensor):
-                self.visit(value)
-        self._given = False
+            self._argument(value)
 
     # -- while it runs ----------------------------------------------------------------------------------------------------------
     def __enter__(self) -> Surroundings:
@@ -230,6 +238,24 @@ class Surroundings:
         self._pending.append((value, 0, name))
         self._walk()
 
+    def _argument(self, value: Any) -> None:
+        """Walk from an argument on: in structures of them their own guards look, too (``Arguments``), but whether they change is seen here."""
+        kind = type(value)
+        if kind in (list, tuple, dict) or (isinstance(value, tuple) and hasattr(kind, "_fields")):
+            if id(value) in self._keep:
+                return
+            self._keep[id(value)] = value
+            if kind is dict:
+                self.places.append(Place("an argument (a dict)", lambda: [*value, *value.values()], None))
+            elif kind is list:
+                self.places.append(Place("an argument (a list)", lambda: list(value), None))
+            for each in value.values() if kind is dict else value:
+                self._argument(each)
+        elif not isinstance(value, Tensor):
+            self._given = not isinstance(value, Module)  # another call has another object with other tensors
+            self.visit(value)
+            self._given = False
+
     def _walk(self) -> None:
         while self._pending:
             each, depth, name = self._pending.pop()
@@ -245,6 +271,8 @@ class Surroundings:
             self._class(value)
         elif isinstance(value, np.ndarray):
             self._array(value, name)
+        elif isinstance(value, bytearray | array.array):
+            self._place(f"{name} (a {type(value).__name__})", lambda: [bytes(value)])
         elif isinstance(value, Tensor):
             if not self._given and not self._is_made(value):
                 self.tensors[id(value)] = value
@@ -260,11 +288,19 @@ class Surroundings:
             self._optimizer(value, depth)
         elif isinstance(value, list | deque | tuple | set | frozenset):
             if not isinstance(value, tuple | frozenset):
-                self._place(f"{name} (a {type(value).__name__})", lambda: list(value), not isinstance(value, set))
+                self._place(f"{name} (a {type(value).__name__})", lambda: list(value), not isinstance(value, set) or len(value) <= _SHORT)
             self._more(value, depth, name)
         elif isinstance(value, dict):
-            self._place(f"{name} (a dict)", lambda: [*value, *value.values()], len(value) <= 64)
+            self._place(f"{name} (a dict)", lambda: [*value, *value.values()], len(value) <= _SHORT)
+            if len(value) > _SHORT:
+                self._objects.append((value, f"{name} (a dict)"))
             self._more(value.values(), depth, name)
+        elif isinstance(value, contextvars.ContextVar):
+            self._place(f"{name} (a context variable)", lambda: [value.get(None)])
+            self._more((value.get(None),), depth, name)
+        elif isinstance(value, threading.local) and not _is_of_package(value):
+            self._place(f"{name} (variables of a thread)", lambda: [*vars(value), *vars(value).values()])
+            self._more(vars(value).values(), depth, name)
         else:
             self._object(value, depth, name)
 
@@ -279,18 +315,21 @@ class Surroundings:
         members = vars(cls)
         kinds = (*PLAIN, Tensor, list, dict, tuple, set)
         named = {name: value for name, value in members.items() if isinstance(value, kinds) and name[:2] != "__"}
+        label = f"attributes of class {cls.__name__}"
+        self._place(label, lambda: [len(members)], text="len({it})", it=members)  # one more may hide a base class's
+        for value in members.values():
+            self._defaults(value.__func__ if isinstance(value, staticmethod | classmethod) else value)
+        self._objects.append((members, label))
         if named:
-            label = f"attributes of class {cls.__name__}"
             self._place(label, lambda: [members.get(name) for name in named], False)
-            self._objects.append(({name: members[name] for name in named}, label, members))
             self._more(named.values(), 0, label)
         self._more(cls.__bases__, 0, cls.__name__)
 
-    def _array(self, array: np.ndarray, name: str) -> None:
-        if array.nbytes > _LARGE:
+    def _array(self, values: np.ndarray, name: str) -> None:
+        if values.nbytes > _LARGE:
             self._refuse(f"it may read a large array of NumPy's: {name}")
         else:
-            self._place(f"{name} (an array)", lambda: [array.tobytes()])
+            self._place(f"{name} (an array)", lambda: [values.tobytes()])
 
     def _refuse(self, reason: str) -> None:
         if self.reason is None:
@@ -300,7 +339,7 @@ class Surroundings:
         self._pending += [(each, depth + 1, name) for each in values]
 
     def _place(self, owner: str, read: Callable[[], list[Any]], always: bool = True, text: str = "", it: Any = None) -> None:
-        self.places.append(Place(owner, read, None if self._given else always, text, it))
+        self.places.append(Place(owner, read, always, text, it))
 
     def _object(self, value: Any, depth: int, name: str) -> None:
         if type(value).__module__.startswith("numpy.random"):
@@ -316,19 +355,16 @@ class Surroundings:
         if type(members) is not dict:
             return
         label = f"attributes of a {type(value).__name__}"
-        if _is_of_library(type(value).__module__):  # the library's own: what it counts is no value that code reads
-            self.places.append(Place(label, lambda: [*members, *members.values()], None))
-            self._more(members.values(), depth, name)
-            return
-        self._place(label, lambda: [*members, *members.values()], False)
-        if not self._given or depth == 0:
-            self._objects.append((members, label, members))
+        # what objects of a library count is no value that code reads; of Python's own it is where code has the name, as in a namespace
+        self.places.append(Place(label, lambda: [*members, *members.values()], None if _is_of_library(type(value).__module__) else False))
+        if not _is_of_package(value):
+            self._objects.append((members, label))
+            self._place(label, lambda: [len(members)], text="len({it})", it=members)  # one more may hide the class's
         self._more(members.values(), depth, name)
 
     def _module(self, module: Module, depth: int) -> None:
         self.modules[id(module)] = module
         self._pending.append((type(module), 0, type(module).__name__))
-        given, self._given = self._given, False  # a module is known by what it is, not by its place among the arguments
         members = module.__dict__
         for name in ("_parameters", "_buffers", "_modules"):
             self._more(members.get(name, {}).values(), depth - 1, f"module {type(module).__name__}")
@@ -336,7 +372,6 @@ class Surroundings:
             if name not in _REGISTRIES:
                 self._pending.append((value, depth + 1, f"{type(module).__name__}.{name}"))
         self._place(f"attributes of module {type(module).__name__}", functools.partial(_read_module, module), False)
-        self._given = given
 
     def _optimizer(self, optimizer: Optimizer, depth: int) -> None:
         groups = optimizer.param_groups
@@ -352,15 +387,25 @@ class Surroundings:
         if _is_of_library(function.__globals__.get("__name__")):
             return
         self._closure(function)
-        if function.__defaults__:
-            self._place(f"defaults of {function.__name__}()", lambda: [function.__defaults__], text="{it}.__defaults__", it=function)
-        self._more([*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()], 0, f"a default of {function.__name__}()")
+        self._defaults(function)
         if function.__code__ not in self._codes:
             self._codes.add(function.__code__)
             self._code(function.__code__, function.__globals__, None)
         wrapped = getattr(function, "__wrapped__", None)
         if wrapped is not None:
             self._more((wrapped,), 0, function.__name__)
+
+    def _defaults(self, function: Any) -> None:
+        """Defaults of a function's parameters."""
+        if not isinstance(function, types.FunctionType):
+            return
+        label = f"defaults of {function.__name__}()"
+        if function.__defaults__:
+            self._place(label, lambda: [function.__defaults__], text="{it}.__defaults__", it=function)
+            self._more(function.__defaults__, 0, label)
+        if function.__kwdefaults__:
+            self._place(label, lambda: [function.__kwdefaults__], text="{it}.__kwdefaults__", it=function)
+            self._more((function.__kwdefaults__,), 0, label)
 
     def _closure(self, function: types.FunctionType) -> None:
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
@@ -382,33 +427,33 @@ class Surroundings:
         self._names |= names
         for module in _imported(names - scope.keys(), scope.get("__package__")):
             self._python_module(module, names)
+        self._named(scope, names, "global ")
+        if owner is not None and not isinstance(owner, Tensor):
+            self._pending.append((owner, 1, f"a {type(owner).__name__}"))
+
+    def _named(self, scope: dict[str, Any], names: set[Any], label: str) -> None:
+        """What code names in a module."""
         for name in sorted(name for name in names if isinstance(name, str) and name in scope):
             value = scope[name]
             if isinstance(value, types.ModuleType):
                 self._python_module(value, names)
-                continue
-            if isinstance(value, types.BuiltinFunctionType):
-                continue
-            self._place(f"global {name}", functools.partial(_read_item, scope, name), text=f"{{it}}[{name!r}]", it=scope)
-            self._pending.append((value, 1, f"global {name}"))
-        if owner is not None and not isinstance(owner, Tensor):
-            self._pending.append((owner, 1, f"a {type(owner).__name__}"))
+            elif not isinstance(value, types.BuiltinFunctionType) and (id(scope), name) not in self._globals:
+                self._globals.add((id(scope), name))
+                self._place(f"{label}{name}", functools.partial(_read_item, scope, name), text=f"{{it}}[{name!r}]", it=scope)
+                self._pending.append((value, 1, f"{label}{name}"))
 
     def _python_module(self, module: types.ModuleType, names: set[Any]) -> None:
-        """Plain values and tensors in a program's own module, as far as code names them."""
+        """What a program's own module has, and modules in it, as far as code names it."""
         root = module.__name__.partition(".")[0]
         if root == "os" and names & {"environ", "getenv"} and id(os.environ) not in self._keep:
             self._keep[id(os.environ)] = os.environ
             self._place("the environment", lambda: [str(os.environ._data)])  # type: ignore[attr-defined]
         if root in (_PACKAGE, "torch", "numpy") or root in sys.stdlib_module_names:
             return
-        scope = vars(module)
-        for name in names:
-            if isinstance(name, str) and name in scope and isinstance(scope[name], (*PLAIN, Tensor, list, dict, Module)):
-                if (id(scope), name) not in self._keep:
-                    self._keep[id(scope), name] = scope  # type: ignore[index]
-                    self._place(f"{module.__name__}.{name}", functools.partial(_read_item, scope, name))
-                    self._pending.append((scope[name], 1, f"{module.__name__}.{name}"))
+        key = module, frozenset(names)
+        if key not in self._scopes:
+            self._scopes.add(key)
+            self._named(vars(module), names, f"{module.__name__}.")
 
     def kept(self, value: Any) -> bool:
         """Whether an object was there before, and is none that a call gives anew."""
@@ -443,10 +488,10 @@ class Surroundings:
     def watched(self) -> tuple[list[Place], list[Place]]:
         """Places to look at before each call, and those to look at when modules or tensors may have changed."""
         always = [place for place in self.places if place.always]
-        for members, label, place in self._objects:
+        for members, label in self._objects:
             for name in members:
-                if name in self._names and name in place:
-                    always.append(Place(label, functools.partial(_read_item, place, name), True, f"{{it}}[{name!r}]", place))
+                if name in self._names:
+                    always.append(Place(label, functools.partial(_read_item, members, name), True, f"{{it}}[{name!r}]", members))
         return always, [place for place in self.places if place.always is False]
 
 
