@@ -8,7 +8,6 @@ import io
 import itertools
 import pickle
 import sys
-import threading
 import warnings
 
 import numpy as np
@@ -17,6 +16,7 @@ from library_programs import PROGRAMS, shown
 
 import flambeau as torch
 from flambeau._library.opcheck import OpCheckError
+from tests.helpers.threads import in_threads
 
 counter = itertools.count()
 
@@ -101,25 +101,16 @@ def test_an_error_in_a_kernel_leaves_everything_as_it_was():
 def test_threads_call_and_define_at_once():
     operation = twice("threads")
     operation.register_autograd(lambda ctx, grad: grad * 2)
-    failures = []
 
     def work(k):
-        try:
-            for i in range(20):
-                own = twice(f"thread_{k}_{i}")
-                x = torch.full((3,), float(k), requires_grad=True)
-                assert own(x.detach())[0] == 2 * k
-                assert torch.autograd.grad(operation(x).sum(), x)[0].tolist() == [2, 2, 2]
-                assert getattr(torch.ops.tests_library, f"thread_{k}_{i}").default is own._opoverload
-        except Exception as error:
-            failures.append(error)
+        for i in range(20):
+            own = twice(f"thread_{k}_{i}")
+            x = torch.full((3,), float(k), requires_grad=True)
+            assert own(x.detach())[0] == 2 * k
+            assert torch.autograd.grad(operation(x).sum(), x)[0].tolist() == [2, 2, 2]
+            assert getattr(torch.ops.tests_library, f"thread_{k}_{i}").default is own._opoverload
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    in_threads(4, work)
 
 
 class Layer(torch.nn.Module):

@@ -15,6 +15,7 @@ import flambeau as torch
 from flambeau.core import native_threads
 from flambeau.kernels.families import blas
 from tests.faults.schedules import _Meeting, passed
+from tests.helpers.threads import in_threads
 
 
 @pytest.fixture
@@ -23,23 +24,6 @@ def short_interval():
     sys.setswitchinterval(1e-5)
     yield
     sys.setswitchinterval(before)
-
-
-def in_threads(count, function):
-    failures = []
-
-    def run(number):
-        try:
-            function(number)
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures, failures
 
 
 @pytest.mark.parametrize(("size", "passes"), [(3, 100), (200_000, 20)])

@@ -1,65 +1,28 @@
-"""``torch.compile``: when programs are replayed, when they are recorded anew, and when they run as they are written."""
+"""``torch.compile``: programs that are replayed, their gradients, and what interrupts them."""
 
 from __future__ import annotations
 
-import contextlib
 import gc
-import itertools
 import os
 import signal
 import subprocess
 import sys
-import threading
-import types
 import weakref
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau import nn
 from flambeau.core.arrays import native
-from flambeau.utils._pytree import tree_flatten
+from tests.capture.agreement import agree, programs
+from tests.helpers.threads import in_threads
 
 
 @pytest.fixture(autouse=True)
 def _from_the_beginning() -> None:
     torch.manual_seed(0)
-
-
-def programs(compiled: Any) -> list[Any]:
-    call = compiled.__dict__["_call"]
-    return list(call.programs)
-
-
-def assert_equal(got: Any, want: Any) -> None:
-    ours, spec = tree_flatten(got)
-    theirs, other = tree_flatten(want)
-    assert spec == other
-    for a, b in zip(ours, theirs, strict=True):
-        if isinstance(b, torch.Tensor):
-            torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6, check_stride=True)
-            assert a.requires_grad == b.requires_grad
-        else:
-            assert a == b and type(a) is type(b)
-
-
-def agree(function: Callable[..., Any], *calls: tuple[Any, ...], most: int | None = None) -> Any:
-    """Check that each call, made three times, gives the function's results, and how many programs there are; the compiled function."""
-    compiled = torch.compile(function)
-    for _ in range(3):
-        for args in calls:
-            torch.manual_seed(1)
-            want = function(*args)
-            torch.manual_seed(1)
-            assert_equal(compiled(*args), want)
-    if most is not None:
-        assert len(programs(compiled)) == most
-        assert all(program.failure is None for program in programs(compiled))
-    return compiled
 
 
 # -- what is replayed ----------------------------------------------------------------------------------------------------------
@@ -198,146 +161,6 @@ def test_autograd_functions_and_hooks_are_recorded() -> None:
     agree(step, (torch.randn(3),), (torch.randn(3),), most=1)
 
 
-# -- what is looked at before each call ------------------------------------------------------------------------------------------
-SCALE = 2.0
-OPTIONS = {"shift": 1.0}
-
-
-class Config:
-    bias = 0.5
-
-    def __init__(self) -> None:
-        self.power = 2
-        self.unused = 0
-
-
-CONFIG = Config()
-
-
-def test_globals_closures_and_attributes_are_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    local = 1
-
-    def function(x: Any) -> Any:
-        return x.abs() ** CONFIG.power * SCALE + OPTIONS["shift"] + local
-
-    compiled = torch.compile(function)
-    x = torch.randn(3)
-
-    def check() -> None:
-        for _ in range(2):
-            assert torch.equal(compiled(x), function(x))
-
-    check()
-    monkeypatch.setattr(sys.modules[__name__], "SCALE", 3.0)
-    check()
-    monkeypatch.setitem(OPTIONS, "shift", 7.0)
-    check()
-    monkeypatch.setattr(CONFIG, "power", 3)
-    check()
-    local = 5
-    check()
-    count = len(programs(compiled))
-    CONFIG.unused += 1  # no code names it
-    check()
-    assert len(programs(compiled)) == count == 5
-
-
-class Scaled(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer, self.norm, self.scale = nn.Linear(3, 3), nn.BatchNorm1d(3), 2.0
-
-    def forward(self, x: Any) -> Any:
-        return F.dropout(self.norm(self.layer(x)), 0.5, self.training) * self.scale
-
-
-def test_changes_of_modules_are_noticed() -> None:
-    model = Scaled()
-    compiled = torch.compile(model)
-    x = torch.randn(4, 3)
-
-    def check(**changes: Any) -> None:
-        for _ in range(2):
-            state = {key: value.clone() for key, value in model.state_dict().items()}
-            torch.manual_seed(3)
-            want = model(x)
-            model.load_state_dict(state)
-            torch.manual_seed(3)
-            assert torch.allclose(compiled(x), want, rtol=1e-5, atol=1e-6), changes
-
-    check()
-    model.eval()
-    check(training=False)
-    model.train()
-    check(training=True)
-    model.scale = 3.0
-    check(scale=3)
-    model.layer.weight = nn.Parameter(torch.randn(3, 3))
-    check(parameter="another")
-    model.layer.weight.data = torch.randn(3, 3)
-    check(data="other memory")
-    model.layer = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
-    check(layer="another")
-    handle = model.norm.register_forward_hook(lambda module, args, result: result + 1)
-    check(hook=True)
-    handle.remove()
-    check(hook=False)
-    with torch.no_grad():
-        model.scale = 1.0
-        for parameter in model.parameters():
-            parameter.add_(1)
-        check(values="in place")
-
-
-def test_calls_with_other_parameters() -> None:
-    model, x = nn.Linear(2, 2), torch.ones(1, 2)
-    compiled = torch.compile(model)
-    zeros = {f"_orig_mod.{name}": torch.zeros_like(parameter) for name, parameter in model.named_parameters()}
-    for _ in range(3):
-        assert torch.equal(compiled(x), model(x))
-        assert not torch.func.functional_call(compiled, zeros, (x,)).any()
-    inside = torch.compile(lambda parameters, x: torch.func.functional_call(model, parameters, (x,)))
-    for value in (1.0, 2.0, 3.0):
-        given = {name: torch.full_like(parameter, value) for name, parameter in model.named_parameters()}
-        assert torch.equal(inside(given, x), torch.full((1, 2), 3 * value))
-    assert len(programs(inside)) == 1
-
-
-def test_grad_mode_and_requires_grad_are_part_of_the_guard() -> None:
-    weight = torch.randn(3, requires_grad=True)
-    compiled = torch.compile(lambda x: x * weight)
-    x = torch.randn(3)
-    for _ in range(2):
-        assert compiled(x).requires_grad
-        with torch.no_grad():
-            assert not compiled(x).requires_grad
-        with torch.inference_mode():
-            assert compiled(x).is_inference()
-    weight.requires_grad_(False)
-    assert not compiled(x).requires_grad
-    assert compiled(x.clone().requires_grad_()).requires_grad
-
-
-def test_guards_of_a_module_of_a_hundred_parameters_are_cheap() -> None:
-    import time
-
-    model = nn.Sequential(*[nn.Linear(2, 2) for _ in range(50)]).eval()
-    compiled = torch.compile(model)
-    x = torch.randn(1, 2)
-    with torch.no_grad():
-        compiled(x)
-        program = programs(compiled)[0]
-        best = float("inf")
-        for _ in range(20):
-            start = time.perf_counter()
-            for _ in range(100):
-                program.fits((x,), {})
-            best = min(best, time.perf_counter() - start)
-    assert best / 100 < 6e-6, "2 microseconds where nothing else runs"
-
-
 # -- values that Python looks at -------------------------------------------------------------------------------------------------
 def test_branches_on_values_become_branches_of_the_program() -> None:
     def function(x: Any) -> Any:
@@ -442,6 +265,29 @@ def test_comparisons_of_numbers_read_from_tensors_have_two_branches() -> None:
     assert [(program.failure, program.branches <= 3) for program in programs(called)] == [(None, True)] * 2
 
 
+def test_comparisons_of_tensors_are_looks() -> None:
+    def function(a: Any, b: Any) -> Any:
+        return torch.equal(a, b), torch.allclose(a, b), torch.is_nonzero(a[0]), bool(a[1] > b[1]), 3.0 in a
+
+    one, two = torch.tensor([1.0, 2.0]), torch.tensor([0.0, 3.0])
+    agree(function, (one, one.clone()), (one, two), (two, two), (two, one), most=2)  # one for a tensor that is given twice
+
+
+def test_branches_and_loops_that_are_declared_are_no_breaks() -> None:
+    def function(flag: Any, x: Any) -> Any:
+        x = torch.cond(flag, lambda x: x + 1, lambda x: -x, (x,))
+        return torch.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (torch.tensor(0), x))[1]
+
+    compiled = torch.compile(function, fullgraph=True)
+    for i in range(4):
+        x = torch.randn(3)
+        assert torch.equal(compiled(torch.tensor(i % 2 == 0), x), function(torch.tensor(i % 2 == 0), x))
+    told = torch._dynamo.explain(function)(torch.tensor(True), torch.ones(3))
+    assert told.graph_break_count == 0
+    with pytest.raises(torch._dynamo.exc.Unsupported):
+        torch.compile(lambda x: x if x.sum() > 0 else torch.cond(x.sum() > 1, torch.sin, torch.cos, (x,)), fullgraph=True)(torch.ones(1))
+
+
 def test_checkpoints_inside_of_programs() -> None:
     from flambeau.utils.checkpoint import checkpoint
 
@@ -452,196 +298,6 @@ def test_checkpoints_inside_of_programs() -> None:
         return loss.detach(), torch.autograd.grad(loss, [*model.parameters()])
 
     agree(function, (torch.randn(5, 3),), (torch.randn(5, 3),), most=1)
-
-
-# -- what runs as it is written ---------------------------------------------------------------------------------------------------
-def test_side_effects_of_python_happen_in_every_call(capsys: pytest.CaptureFixture[str]) -> None:
-    seen: list[Any] = []
-
-    def appending(x: Any) -> Any:
-        seen.append(x.sum())
-        return x + 1
-
-    def printing(x: Any) -> Any:
-        print("called")
-        return x + 1
-
-    class Counting(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.count = 0
-
-        def forward(self, x: Any) -> Any:
-            self.count += 1
-            return x + self.count
-
-    for function in (appending, printing):
-        compiled = torch.compile(function)
-        for _ in range(4):
-            compiled(torch.ones(2))
-    assert len(seen) == 4 and capsys.readouterr().out == "called\n" * 4
-    model = Counting()
-    compiled = torch.compile(model)
-    assert [compiled(torch.zeros(1)).item() for _ in range(5)] == [1, 2, 3, 4, 5] and model.count == 5
-
-
-@pytest.mark.parametrize(
-    "function",
-    [
-        lambda x: x + float(np.asarray(x.numpy()).sum()),
-        lambda x: x + np.random.rand(),
-        lambda x: x + torch.from_numpy(np.ones(3, np.float32)),
-        lambda x: torch.compiler.disable(lambda y: y + 1)(x),
-        lambda x: x + len(repr(x)),
-    ],
-    ids=["numpy", "random", "from_numpy", "disabled", "repr"],
-)
-def test_what_cannot_be_replayed_is_not_and_fullgraph_says_why(function: Any) -> None:
-    compiled = torch.compile(function)
-    for i in range(4):
-        x = torch.full((3,), float(i))
-        np.random.seed(0)
-        got = compiled(x)
-        np.random.seed(0)
-        assert torch.equal(got, function(x))
-    assert not any(program.failure is None for program in programs(compiled))
-    with pytest.raises(torch._dynamo.exc.Unsupported):
-        torch.compile(function, fullgraph=True)(torch.ones(3))
-
-
-class Slotted:
-    __slots__ = ("value",)
-    total = 0
-
-    def __init__(self) -> None:
-        self.value = 0
-
-
-SLOTTED, ITERATOR, ARRAY = Slotted(), itertools.count(1), np.zeros(1)
-
-
-def _counting_in_slots(x: Any) -> Any:
-    SLOTTED.value += 1
-    return x + SLOTTED.value
-
-
-def _counting_in_a_class(x: Any) -> Any:
-    Slotted.total += 1
-    return x + Slotted.total
-
-
-def _counting_in_an_array(x: Any) -> Any:
-    ARRAY[0] += 1
-    return x + float(ARRAY[0])
-
-
-def _counting_by_an_iterator(x: Any) -> Any:
-    return x + next(ITERATOR)
-
-
-def _counting_in_the_environment(x: Any) -> Any:
-    os.environ["FLAMBEAU_TEST_COUNT"] = str(int(os.environ.get("FLAMBEAU_TEST_COUNT", "0")) + 1)
-    return x + int(os.environ["FLAMBEAU_TEST_COUNT"])
-
-
-@pytest.mark.parametrize(
-    "function",
-    [_counting_in_slots, _counting_in_a_class, _counting_in_an_array, _counting_by_an_iterator, _counting_in_the_environment],
-)
-def test_counts_of_python_go_on(function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("FLAMBEAU_TEST_COUNT", raising=False)
-    compiled = torch.compile(function)
-    assert [compiled(torch.zeros(1)).item() for _ in range(5)] == [1, 2, 3, 4, 5]
-
-
-def test_schedulers_and_files_are_not_forgotten(tmp_path: Any) -> None:
-    model = nn.Linear(2, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1.0)
-
-    @torch.compile
-    def step(x: Any) -> Any:
-        model(x).sum().backward()
-        optimizer.step()
-        scheduler.step()
-        torch.save(x, tmp_path / "x.pt")
-
-    for i in range(4):
-        step(torch.full((1, 2), float(i)))
-        assert scheduler.last_epoch == i + 1 and torch.load(tmp_path / "x.pt")[0, 0] == i
-
-
-def test_comparisons_of_tensors_are_looks() -> None:
-    def function(a: Any, b: Any) -> Any:
-        return torch.equal(a, b), torch.allclose(a, b), torch.is_nonzero(a[0]), bool(a[1] > b[1]), 3.0 in a
-
-    one, two = torch.tensor([1.0, 2.0]), torch.tensor([0.0, 3.0])
-    agree(function, (one, one.clone()), (one, two), (two, two), (two, one), most=2)  # one for a tensor that is given twice
-
-
-def test_an_object_that_is_made_inside_may_change() -> None:
-    class Box:
-        def __init__(self, x: Any):
-            self.x = x
-            self.items: list[Any] = []
-
-        def add(self, y: Any) -> None:
-            self.items.append(y)
-            self.x = self.x + y
-
-    def function(x: Any) -> Any:
-        box = Box(x)
-        for i in range(3):
-            box.add(x * i)
-        return box.x, len(box.items)
-
-    agree(function, (torch.randn(3),), (torch.randn(3),), most=1)
-
-
-def test_arguments_that_share_memory_are_not_taken_for_others() -> None:
-    def function(x: Any, y: Any) -> Any:
-        x.add_(1)
-        return x + y
-
-    compiled = torch.compile(function)
-    base = torch.zeros(4)
-    for pair in ((torch.zeros(2), torch.zeros(2)), (base[:2], base[2:]), (base[:2], base[:2]), (base[:2], base[1:3])):
-        for _ in range(2):
-            mine, theirs = [each.clone() for each in pair], None
-            root = base.clone()
-            if pair[0]._base is base:
-                mine = [root[each.storage_offset() : each.storage_offset() + 2] for each in pair]
-            got = compiled(*mine)
-            root = base.clone()
-            theirs = [each.clone() for each in pair]
-            if pair[0]._base is base:
-                theirs = [root[each.storage_offset() : each.storage_offset() + 2] for each in pair]
-            assert torch.equal(got, function(*theirs))
-    w = nn.Parameter(torch.ones(2))
-    doubled = torch.compile(lambda x: x * 2 + w.detach())
-    assert torch.equal(doubled(w.detach()), torch.full((2,), 3.0)) and torch.equal(doubled(torch.zeros(2)), torch.ones(2))
-
-
-def test_limits_of_programs() -> None:
-    compiled = torch.compile(lambda x: x * 2, recompile_limit=3, dynamic=False)
-    for n in range(1, 8):
-        assert torch.equal(compiled(torch.ones(n)), torch.full((n,), 2.0))
-    assert len(programs(compiled)) == 3
-    strict = torch.compile(lambda x: x * 2, recompile_limit=1, fullgraph=True)
-    strict(torch.ones(1))
-    with pytest.raises(torch._dynamo.exc.FailOnRecompileLimitHit):
-        strict(torch.ones(2))
-    torch.compiler.reset()
-    assert not programs(compiled)
-
-
-def test_first_gradients_have_their_leaves_strides() -> None:
-    def stride(x: torch.Tensor) -> tuple[int, ...]:
-        (x.mT * 2).sum().backward()  # whose gradient is a view with other strides where the size is 1
-        return x.grad.stride()
-
-    for function in (stride, torch.compile(stride)):
-        assert function(torch.ones(1, 3).requires_grad_()) == (3, 1)
 
 
 # -- gradients of compiled modules ----------------------------------------------------------------------------------------------------
@@ -716,6 +372,19 @@ def test_writes_between_forward_and_backward_are_an_error() -> None:
             loss.backward()
 
 
+def test_writes_to_results_that_the_backward_pass_needs_are_errors() -> None:
+    compiled = torch.compile(lambda x: (x.exp(), x * 2, x.tanh()[1:]))
+    for i in range(6):
+        x = torch.randn(3 + i % 2, requires_grad=True)
+        result = compiled(x)
+        result[1].mul_(2)  # nothing needs it
+        sum(each.sum() for each in result).backward()
+        result = compiled(x)
+        result[i % 2 * 2].mul_(2)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            sum(each.sum() for each in result).backward()
+
+
 def test_gradients_flow_through_compiled_functions_in_larger_graphs() -> None:
     inner = torch.compile(lambda x, y: (x * y).tanh())
     w = torch.randn(3, requires_grad=True)
@@ -737,6 +406,15 @@ def test_hooks_of_leaves_run_once_and_accumulated_gradients_add_up() -> None:
         assert len(calls) == n and torch.equal(w.grad, torch.full((3,), float(n)))
 
 
+def test_first_gradients_have_their_leaves_strides() -> None:
+    def stride(x: torch.Tensor) -> tuple[int, ...]:
+        (x.mT * 2).sum().backward()  # whose gradient is a view with other strides where the size is 1
+        return x.grad.stride()
+
+    for function in (stride, torch.compile(stride)):
+        assert function(torch.ones(1, 3).requires_grad_()) == (3, 1)
+
+
 def test_programs_keep_no_arguments_and_no_results() -> None:
     model = nn.Linear(3, 3)
 
@@ -754,6 +432,18 @@ def test_programs_keep_no_arguments_and_no_results() -> None:
     del x, y, results
     gc.collect()
     assert all(reference() is None for reference in references)
+
+
+def test_a_recording_leaves_nothing_running_and_keeps_no_argument() -> None:
+    compiled = torch.compile(lambda x: torch.tanh(x @ x).sum())
+    x = torch.randn(5, 5, requires_grad=True)
+    for _ in range(4):
+        compiled(x).backward()
+        assert sys.getprofile() is None
+    gone = weakref.ref(x)
+    del x
+    gc.collect()
+    assert gone() is None
 
 
 # -- interruptions, threads, errors ---------------------------------------------------------------------------------------------------
@@ -827,11 +517,7 @@ def test_threads_share_programs() -> None:
             if not torch.allclose(got, want, rtol=1e-4, atol=1e-5):
                 wrong.append(seed)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(4, work)
     assert not wrong
 
 
@@ -860,144 +546,3 @@ def test_compiled_programs_run_with_kernels_switched_off():
     function = torch.compile(lambda x: (x * 2).relu().sum())
     with native.disabled():
         assert [function(torch.ones(2) * n).item() for n in (1, 2, 3)] == [4, 8, 12]
-
-
-def test_functions_may_name_each_other_at_any_depth() -> None:
-    scope: dict[str, Any] = {"__name__": "program"}
-    exec("def f0(x):\n    return x + 1", scope)
-    for i in range(1, 1500):
-        exec(f"def f{i}(x):\n    return f{i - 1}(x) if x is None else x + {i}", scope)
-    step = torch.compile(scope["f1499"])
-    assert [step(torch.zeros(2)).tolist() for _ in range(3)] == [[1499.0, 1499.0]] * 3
-
-
-def test_hooks_of_imports_are_no_part_of_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Hook:
-        """Looks at the world before a module is found, as hooks for coverage and assertions do."""
-
-        asked = 0
-
-        def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
-            self.asked += name == "antigravity_of_no_weight"
-            os.stat(".")
-            os.path.join("a", "b")
-
-    def function(x: Any) -> Any:
-        with contextlib.suppress(ImportError):
-            import antigravity_of_no_weight  # noqa: F401
-        return x * 2
-
-    hook = Hook()
-    monkeypatch.setattr(sys, "meta_path", [hook, *sys.meta_path])
-    compiled = torch.compile(function, fullgraph=True)
-    x = torch.randn(3)
-    assert torch.equal(compiled(x), x * 2) and torch.equal(compiled(x), x * 2)
-    assert hook.asked and programs(compiled)[0].failure is None
-
-
-def test_callbacks_of_the_collector_are_no_part_of_a_program() -> None:
-    import time
-
-    moments = []
-
-    def told(phase: str, info: dict[str, int]) -> None:
-        moments.append(time.perf_counter())
-
-    def function(x: Any) -> Any:
-        gc.collect()
-        return x * 2
-
-    compiled = torch.compile(function, fullgraph=True)
-    gc.callbacks.append(told)
-    try:
-        x = torch.randn(3)
-        for _ in range(3):
-            assert torch.equal(compiled(x), x * 2)
-    finally:
-        gc.callbacks.remove(told)
-    assert moments and programs(compiled)[0].failure is None
-
-
-def test_branches_and_loops_that_are_declared_are_no_breaks() -> None:
-    def function(flag: Any, x: Any) -> Any:
-        x = torch.cond(flag, lambda x: x + 1, lambda x: -x, (x,))
-        return torch.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (torch.tensor(0), x))[1]
-
-    compiled = torch.compile(function, fullgraph=True)
-    for i in range(4):
-        x = torch.randn(3)
-        assert torch.equal(compiled(torch.tensor(i % 2 == 0), x), function(torch.tensor(i % 2 == 0), x))
-    told = torch._dynamo.explain(function)(torch.tensor(True), torch.ones(3))
-    assert told.graph_break_count == 0
-    with pytest.raises(torch._dynamo.exc.Unsupported):
-        torch.compile(lambda x: x if x.sum() > 0 else torch.cond(x.sum() > 1, torch.sin, torch.cos, (x,)), fullgraph=True)(torch.ones(1))
-
-
-def test_writes_to_results_that_the_backward_pass_needs_are_errors() -> None:
-    compiled = torch.compile(lambda x: (x.exp(), x * 2, x.tanh()[1:]))
-    for i in range(6):
-        x = torch.randn(3 + i % 2, requires_grad=True)
-        result = compiled(x)
-        result[1].mul_(2)  # nothing needs it
-        sum(each.sum() for each in result).backward()
-        result = compiled(x)
-        result[i % 2 * 2].mul_(2)
-        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-            sum(each.sum() for each in result).backward()
-
-
-def test_zeros_of_both_signs_are_two_numbers() -> None:
-    global SIGNED
-    compiled = torch.compile(lambda x, zero: torch.copysign(x, torch.tensor(zero)) + torch.copysign(x, torch.tensor(SIGNED)))
-    for i in range(8):
-        zero, SIGNED = (0.0, -0.0)[i % 2], (0.0, -0.0)[i // 2 % 2]
-        assert compiled(torch.ones(1), zero).item() == (1 - 2 * (i % 2)) + (1 - 2 * (i // 2 % 2))
-
-
-def test_modules_that_a_function_imports_itself_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = types.ModuleType("imported_by_the_function")
-    module.factor = 2.0  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-
-    def function(x: Any) -> Any:
-        import os
-
-        from imported_by_the_function import factor
-
-        return x * factor * float(os.environ.get("FLAMBEAU_TEST_FACTOR", "1"))
-
-    compiled = torch.compile(function)
-    for _ in range(4):
-        assert compiled(torch.ones(1)).item() == 2
-    module.factor = 3.0  # type: ignore[attr-defined]
-    assert compiled(torch.ones(1)).item() == 3
-    monkeypatch.setenv("FLAMBEAU_TEST_FACTOR", "5")
-    assert compiled(torch.ones(1)).item() == 15
-
-
-def test_containers_of_modules_tell_of_what_goes() -> None:
-    layers = torch.nn.ModuleList([torch.nn.Linear(2, 2) for _ in range(3)])
-    named = torch.nn.ModuleDict({"a": torch.nn.Linear(2, 2), "b": torch.nn.Linear(2, 2)})
-
-    def function(x: Any) -> Any:
-        for layer in (*layers, *named.values()):
-            x = layer(x)
-        return x
-
-    compiled, x = torch.compile(function), torch.randn(2, 2)
-    changes = [lambda: layers.pop(0), lambda: layers.insert(0, torch.nn.Tanh()), lambda: named.pop("a"), named.clear]
-    for change in (lambda: None, lambda: None, *changes):
-        change()
-        torch.testing.assert_close(compiled(x), function(x), rtol=1e-5, atol=1e-6)
-
-
-def test_a_recording_leaves_nothing_running_and_keeps_no_argument() -> None:
-    compiled = torch.compile(lambda x: torch.tanh(x @ x).sum())
-    x = torch.randn(5, 5, requires_grad=True)
-    for _ in range(4):
-        compiled(x).backward()
-        assert sys.getprofile() is None
-    gone = weakref.ref(x)
-    del x
-    gc.collect()
-    assert gone() is None

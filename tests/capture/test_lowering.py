@@ -6,7 +6,6 @@ import gc
 import os
 import subprocess
 import sys
-import threading
 import weakref
 from types import SimpleNamespace
 
@@ -24,6 +23,7 @@ from flambeau.capture.lowering import Lowered
 from flambeau.capture.passes import simplified
 from flambeau.capture.recorder import Recorder
 from flambeau.core.arrays import native
+from tests.helpers.threads import in_threads
 
 HAS_KERNELS = native.switch.on
 needs_kernels = pytest.mark.skipif(not HAS_KERNELS, reason="kernels are off")
@@ -323,11 +323,7 @@ def test_threads_share_a_plan_and_have_an_arena_each():
             if not np.array_equal(run([inputs[i]])[0], wanted[i][0]):
                 problems.append(i)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(4, work)
     assert not problems
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import gc
 import sys
-import threading
 import weakref
 from collections import namedtuple
 from collections.abc import Callable
@@ -20,6 +19,7 @@ import pytest
 import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau import nn
+from tests.helpers.threads import in_threads
 
 Compile = Callable[[Any], Any]
 PROGRAMS: list[Callable[[Compile], Any]] = []
@@ -450,9 +450,5 @@ def test_threads_share_a_function() -> None:
             if not torch.allclose(called(x), function(x), 1e-5, 1e-5):
                 wrong.append(x)
 
-    threads = [threading.Thread(target=run, args=(offset,)) for offset in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(4, run)
     assert not wrong

@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import threading
 
 import numpy as np
 import pytest
@@ -21,6 +20,7 @@ import flambeau as torch
 from flambeau.kernels.compiler import memory
 from flambeau.kernels.compiler.memory import SMALL, empty, release, size_class
 from tests.faults.injection import places
+from tests.helpers.threads import in_threads
 
 COUNT = SMALL // 4 + 1000  # float32 elements, recycled
 
@@ -233,11 +233,7 @@ def test_threads_get_different_memory():
             if not (view[::1000] == number * 1000 + i).all():
                 failures.append(number)
 
-    workers = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-    for thread in workers:
-        thread.start()
-    for thread in workers:
-        thread.join()
+    in_threads(4, work)
     assert not failures
     gc.collect()
     recycler = memory._recycler

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 
 import ml_dtypes
@@ -16,6 +15,7 @@ from flambeau.core.arrays import native
 pytest.importorskip("llvmlite")
 from flambeau.capture import rules
 from flambeau.kernels.families import narrow_products
+from tests.helpers.threads import in_threads
 
 FORMS = {"tiles": ("tiles", "pairs"), "pairs": ("pairs",)}.get(narrow_products.instructions(), ())
 pytestmark = pytest.mark.skipif(not FORMS, reason="this class of processors has no instructions for bfloat16")
@@ -84,16 +84,12 @@ def test_threads_have_tiles_of_their_own() -> None:
     a, b, wrong = drawn(128, 128), drawn(128, 128), []
     expected = narrow_products.multiply(a, b)
 
-    def run() -> None:
+    def run(_number: int) -> None:
         for _ in range(50):
             if not np.array_equal(narrow_products.multiply(a, b), expected):
                 wrong.append(1)
 
-    threads = [threading.Thread(target=run) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(4, run)
     assert not wrong
 
 

@@ -19,6 +19,7 @@ import flambeau as torch
 from flambeau.core.arrays import native
 from flambeau.kernels.compiler.build import kernel
 from flambeau.kernels.compiler.pool import pool
+from tests.helpers.threads import in_threads
 
 
 @kernel
@@ -115,11 +116,7 @@ def test_launches_from_several_python_threads_at_once():
         if not np.array_equal(x, wanted):
             failures.append(seed)
 
-    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(3)]
-    for thread in workers:
-        thread.start()
-    for thread in workers:
-        thread.join()
+    in_threads(3, work)
     assert not failures
 
 
