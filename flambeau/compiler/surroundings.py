@@ -419,6 +419,8 @@ class Surroundings:
             if self._is_made(content):
                 continue
             self._place(f"variable {name}", functools.partial(_read_cell, cell), text="{it}.cell_contents", it=cell)
+            if isinstance(content, types.ModuleType):
+                self._python_module(content, _names_of(function.__code__))
             self._pending.append((content, 1, f"variable {name}"))
 
     def _code(self, code: types.CodeType, scope: dict[str, Any], owner: Any) -> None:

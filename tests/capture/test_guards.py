@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
+import array
+import collections
 import contextlib
+import contextvars
+import functools
 import gc
 import itertools
+import operator
 import os
 import sys
+import threading
 import types
 from typing import Any
 
@@ -436,3 +443,139 @@ def test_callbacks_of_the_collector_are_no_part_of_a_program() -> None:
     finally:
         gc.callbacks.remove(told)
     assert moments and programs(compiled)[0].failure is None
+
+
+# -- how far guards see ----------------------------------------------------------------------------------------------------------
+REACHED: list[Any] = []
+FACTOR = 1.0
+
+
+def reached(function: Any) -> Any:
+    """A function that gives a program, its second argument, and changes that the program has to see."""
+    REACHED.append(function)
+    return function
+
+
+def set_factor(value: float) -> None:
+    global FACTOR
+    FACTOR = value
+
+
+def scaled(x: Any, by: Any = (1.0,), *, more: float = 1.0) -> Any:
+    return x * FACTOR * by[0] * more
+
+
+@reached
+def functions_that_are_given() -> Any:
+    return lambda x, given: given(x), scaled, [lambda: set_factor(3.0)]
+
+
+@reached
+def what_functions_that_are_given_hold() -> Any:
+    factors = [1.0]
+    return lambda x, given: given(x), functools.partial(scaled, by=factors), [lambda: factors.__setitem__(0, 3.0)]
+
+
+@reached
+def variables_of_functions_that_are_given() -> Any:
+    factor = 1.0
+
+    def function(x: Any) -> Any:
+        return x * factor
+
+    def change() -> None:
+        nonlocal factor
+        factor = 3.0
+
+    return lambda x, given: given(x), function, [change]
+
+
+@reached
+def containers_of_other_classes() -> Any:
+    given = collections.deque([1.0]), {2.0}, collections.OrderedDict(a=1.0), np.ones(1), bytearray(b"\1"), array.array("d", [1.0])
+    places = [given[0], given[3], given[4], given[5]]
+    changes = [lambda place=place: place.__setitem__(0, 3) for place in places]
+    changes += [lambda: given[1].add(3.0), lambda: given[2].update(a=3.0)]
+    return lambda x, g: x * g[0][0] * sum(g[1]) * g[2]["a"] * float(g[3][0]) * g[4][0] * g[5][0], given, changes
+
+
+@reached
+def namespaces_and_variables_of_contexts_and_threads() -> Any:
+    space = argparse.Namespace(lr=1.0, more=types.SimpleNamespace(factor=1.0))
+    variable, of_thread = contextvars.ContextVar("factor", default=1.0), threading.local()
+    of_thread.factor = 1.0
+    changes = [lambda: setattr(space, "lr", 2.0), lambda: setattr(space.more, "factor", 2.0)]
+    changes += [lambda: variable.set(3.0), lambda: setattr(of_thread, "factor", 5.0)]
+    return lambda x, given: x * space.lr * given.more.factor * variable.get() * of_thread.factor, space, changes
+
+
+@reached
+def modules_in_modules() -> Any:
+    outer, inner = types.ModuleType("outer"), types.ModuleType("inner")
+    outer.inner, inner.config, inner.table, inner.function = inner, Config(), {"a": 1.0}, scaled  # type: ignore[attr-defined]
+    changes = [lambda: setattr(inner.config, "power", 3), lambda: inner.table.update(a=3.0)]
+    changes += [lambda: setattr(inner, "function", torch.neg)]
+    return lambda x, _: outer.inner.function(x * outer.inner.config.power * outer.inner.table["a"]), None, changes
+
+
+@reached
+def large_dictionaries() -> Any:
+    table = {i: float(i) for i in range(200)}
+    return lambda x, _: x * table[5], None, [lambda: table.update({5: 3.0})]
+
+
+@reached
+def defaults() -> Any:
+    def function(x: Any, by: Any = (2.0,), *, more: float = 1.0) -> Any:
+        return x * by[0] * more
+
+    class Holder:
+        @staticmethod
+        def method(x: Any, by: Any = [2.0]) -> Any:  # noqa: B006
+            return x * by[0]
+
+    changes = [lambda: setattr(function, "__defaults__", ((3.0,),)), lambda: function.__kwdefaults__.update(more=3.0)]
+    changes += [lambda: setattr(function, "__kwdefaults__", {"more": 5.0}), lambda: Holder.method.__defaults__[0].__setitem__(0, 3.0)]
+    return lambda x, _: function(x) + Holder.method(x), None, changes
+
+
+@reached
+def attributes_that_hide_others_and_methods() -> Any:
+    class Base:
+        factor = 1.0
+
+        def method(self, x: Any) -> Any:
+            return x * self.factor
+
+    class Derived(Base):
+        pass
+
+    made = Derived()
+    changes = [lambda: setattr(Derived, "factor", 2.0), lambda: setattr(made, "factor", 3.0), lambda: delattr(made, "factor")]
+    return lambda x, _: made.method(x), None, [*changes, lambda: setattr(Base, "method", lambda _self, x: x * 7)]
+
+
+@pytest.mark.parametrize("case", REACHED, ids=lambda case: case.__name__)
+def test_what_a_program_reaches_is_looked_at(case: Any) -> None:
+    set_factor(1.0)
+    function, given, changes = case()
+    compiled, found = torch.compile(function), [0.0]
+    for change in (lambda: None, *changes):
+        change()
+        for _ in range(3):
+            x = torch.full((2,), 2.0)
+            assert torch.equal(compiled(x, given), function(x, given))
+        found.append(compiled(x, given)[0].item())
+    assert all(map(operator.ne, found, found[1:])), "a change is none"
+    assert any(program.failure is None for program in programs(compiled))
+
+
+def test_modules_that_are_given_are_compiled() -> None:
+    model, x = nn.Linear(3, 2), torch.randn(4, 3)
+    compiled = torch.compile(lambda module, x: module(x).sum())
+    for _ in range(3):
+        model.zero_grad()
+        compiled(model, x).backward()
+        torch.testing.assert_close(model.weight.grad, x.sum(0).expand(2, 3))
+        model.weight.data.mul_(2)
+    assert [program.failure for program in programs(compiled)] == [None]
