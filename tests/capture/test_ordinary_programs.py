@@ -48,6 +48,24 @@ def state(model: Any) -> list[Any]:
     return [value.float() for value in model.state_dict().values()]
 
 
+def training_step(compiled: Compile, model: Any, optimizer: Any, loss_of: Callable[..., Any]) -> Any:
+    """A compiled function that does one step, for a loss of the model's result and what else it gets; it returns the loss."""
+
+    @compiled
+    def step(x: Any, *others: Any) -> Any:
+        optimizer.zero_grad()
+        loss = loss_of(model(x), *others)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step
+
+
+def mean_square(x: Any) -> Any:
+    return x.pow(2).mean()
+
+
 # ---- training ----------------------------------------------------------------------------------------------------------------------
 @program
 def a_schedule_and_clipped_gradients(compiled: Compile) -> Any:
@@ -87,14 +105,7 @@ def layers_frozen_and_options_changed(compiled: Compile) -> Any:
     model = small_model()
     optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
 
-    @compiled
-    def step(x: Any) -> Any:
-        optimizer.zero_grad()
-        loss = model(x).pow(2).mean()
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
+    step = training_step(compiled, model, optimizer, mean_square)
     losses = []
     for i in range(10):
         if i == 4:
@@ -110,14 +121,7 @@ def a_group_of_parameters_is_added(compiled: Compile) -> Any:
     first, second = nn.Linear(5, 5), nn.Linear(5, 1)
     optimizer = torch.optim.SGD(first.parameters(), 0.1, momentum=0.5)
 
-    @compiled
-    def step(x: Any) -> Any:
-        optimizer.zero_grad()
-        loss = second(first(x)).pow(2).mean()
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
+    step = training_step(compiled, nn.Sequential(first, second), optimizer, mean_square)
     losses = []
     for i in range(10):
         if i == 4:
@@ -193,14 +197,7 @@ def the_last_batch_is_shorter(compiled: Compile) -> Any:
     model = small_model()
     optimizer = torch.optim.Adam(model.parameters(), 1e-2)
 
-    @compiled
-    def step(x: Any, y: Any) -> Any:
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(x), y)
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
+    step = training_step(compiled, model, optimizer, F.cross_entropy)
     return [step(x, y) for _ in range(3) for x, y in torch.utils.data.DataLoader(data, 16, shuffle=True)]
 
 
