@@ -239,7 +239,7 @@ class Surroundings:
         self._walk()
 
     def _argument(self, value: Any) -> None:
-        """Walk from an argument on: in structures of them their own guards look, too (``Arguments``), but whether they change is seen here."""
+        """Walk from an argument on: ``Arguments`` looks at structures before a call, and here is seen whether a run changes them."""
         kind = type(value)
         if kind in (list, tuple, dict) or (isinstance(value, tuple) and hasattr(kind, "_fields")):
             if id(value) in self._keep:
