@@ -8,7 +8,9 @@ of a recording asks before each replay.
     globals and closures that code names       looked at before each call
     attributes of objects, elements            the same, where code has their names and keys among its names and constants
     modules: attributes, members, hooks        looked at when ``core.state.changes`` has counted on, which is one comparison
-    classes, functions, Python's modules       by identity only
+    lists and dictionaries that are given      by the guard of the arguments; whether they change is seen here
+    functions, methods                         by identity and defaults
+    Python's and the library's modules         not
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A program that was recorded runs again, recorded, on arguments that only look like the ones it got. Parameters, buffers, gradients, the
 state of optimizers and generators are put back afterwards. From what changes with the sizes, and what does not, ``templates`` has the
-program with symbols. Two of the runs give Python symbolic integers where it asks for sizes, so that what it compares becomes a guard.
+program with symbols. Three of the runs give Python symbolic integers where it asks for sizes, so that what it compares becomes a guard.
 """
 
 from __future__ import annotations
