@@ -187,7 +187,7 @@ class Surroundings:
         self._pending: list[tuple[Any, int, str]] = []
         self._objects: list[tuple[Any, str]] = []  # attributes by name, and a label
         self._new: dict[int, Any] = {}  # objects that the program made
-        self._given = False  # whether tensors that are found are those of an argument
+        self._given = False  # whether tensors that are found are an argument's, and no tensors of the program
         self.visit(function)
         for value in (*args, *kwargs.values()):
             self._argument(value)
@@ -254,7 +254,7 @@ class Surroundings:
             for each in value.values() if kind is dict else value:
                 self._argument(each)
         elif not isinstance(value, Tensor):
-            self._given = not isinstance(value, Module)  # another call has another object with other tensors
+            self._given = not isinstance(value, Module | Optimizer)  # another call has another object with other tensors
             self.visit(value)
             self._given = False
 
@@ -266,7 +266,7 @@ class Surroundings:
     def _one(self, value: Any, depth: int, name: str) -> None:
         if isinstance(value, PLAIN) or isinstance(value, _OPAQUE) or id(value) in self._keep or id(value) in self._new:
             return
-        if len(self._keep) > _MOST or depth > _DEEPEST:
+        if len(self._keep) > _MOST or depth > _DEEPEST or (self._given and isinstance(value, Tensor)):
             return
         self._keep[id(value)] = value
         if isinstance(value, type):
@@ -276,7 +276,7 @@ class Surroundings:
         elif isinstance(value, bytearray | array.array):
             self._place(f"{name} (a {type(value).__name__})", lambda: [bytes(value)])
         elif isinstance(value, Tensor):
-            if not self._given and not self._is_made(value):
+            if not self._is_made(value):
                 self.tensors[id(value)] = value
         elif isinstance(value, types.FunctionType):
             self._function(value)

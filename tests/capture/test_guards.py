@@ -570,12 +570,19 @@ def test_what_a_program_reaches_is_looked_at(case: Any) -> None:
     assert any(program.failure is None for program in programs(compiled))
 
 
-def test_modules_that_are_given_are_compiled() -> None:
-    model, x = nn.Linear(3, 2), torch.randn(4, 3)
-    compiled = torch.compile(lambda module, x: module(x).sum())
+def test_modules_and_optimizers_that_are_given_are_compiled() -> None:
+    def step(optimizer: Any, module: Any, x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = module(x).sum()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    compiled, model, x = torch.compile(step), nn.Linear(3, 2), torch.randn(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
     for _ in range(3):
-        model.zero_grad()
-        compiled(model, x).backward()
-        torch.testing.assert_close(model.weight.grad, x.sum(0).expand(2, 3))
-        model.weight.data.mul_(2)
-    assert [program.failure for program in programs(compiled)] == [None]
+        before = model.weight.detach().clone()
+        want = model(x).sum().detach()
+        torch.testing.assert_close(compiled(optimizer, model, x), want, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(model.weight, before - 0.1 * x.sum(0))
+    assert not any(program.failure for program in programs(compiled))
