@@ -23,6 +23,7 @@ __all__ = ["looked_up"]
 
 PRODUCTS = 1 << 18  # multiply-adds that have to be saved
 LEAST = 64  # indices that are transposed
+SUMMED = 256  # lookups of a row on average: sums of more, one gradient after the other, are less exact than a product
 WIDTH = 16  # multiply-adds that take as long as one element takes to be moved twice
 
 
@@ -89,7 +90,7 @@ class _Lookups:
     def pays(self, rows: _Rows, outputs: int) -> bool:
         """Whether there is less to do, and table and indices are still what they were."""
         table, indices = rows
-        if len(table.shape) != 2 or not indices.shape or not self.are_there(rows):
+        if len(table.shape) != 2 or not indices.shape or indices.size > SUMMED * table.shape[0] or not self.are_there(rows):
             return False
         saved = (indices.size - table.shape[0]) * table.shape[1]
         return saved * outputs >= PRODUCTS and saved > WIDTH * indices.size

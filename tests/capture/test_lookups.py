@@ -180,3 +180,13 @@ def test_a_table_is_multiplied_where_the_batch_comes_first(kind: str) -> None:
     made = changed(lambda i: torch.tanh(layer(table(i))[0]), torch.randint(0, WORDS, TOKENS), parameters=parameters)
     assert rows_of_products(made) == {WORDS, WIDTH, layer.weight_ih_l0.shape[0]}
     assert labels(made).count("_embedding_backward") == 1
+
+
+@needs_kernels
+def test_a_row_that_is_looked_up_very_often_is_not_summed_one_after_the_other() -> None:
+    layer = nn.Linear(WIDTH, 64)
+    for words, is_changed in ((20, True), (19, False)):
+        table = nn.Embedding(words, WIDTH)
+        tokens = torch.randint(0, words, (2, 2500))
+        made = changed(lambda i, table=table: layer(table(i)), tokens, parameters=[*table.parameters(), *layer.parameters()])
+        assert (2500 not in rows_of_products(made)) is is_changed
