@@ -436,7 +436,7 @@ class Surroundings:
             self._pending.append((owner, 1, f"a {type(owner).__name__}"))
 
     def _named(self, scope: dict[str, Any], names: set[Any], label: str) -> None:
-        """What code names in a module."""
+        """Look at a module's values that code names."""
         for name in sorted(name for name in names if isinstance(name, str) and name in scope):
             value = scope[name]
             if isinstance(value, types.ModuleType):
@@ -447,7 +447,7 @@ class Surroundings:
                 self._pending.append((value, 1, f"{label}{name}"))
 
     def _python_module(self, module: types.ModuleType, names: set[Any]) -> None:
-        """What a program's own module has, and modules in it, as far as code names it."""
+        """Look at values of a program's own module, and of modules in it, that code names."""
         root = module.__name__.partition(".")[0]
         if root == "os" and names & {"environ", "getenv"} and id(os.environ) not in self._keep:
             self._keep[id(os.environ)] = os.environ
