@@ -387,6 +387,20 @@ def test_a_part_outside_of_the_memory_is_refused():
         memory.bytes_at(4000, 100)
 
 
+def test_no_other_thread_gets_a_memory_that_is_being_unmapped(monkeypatch):
+    memory = shared_memory.SharedMemory.make(8)
+    identity, pages = memory.identity, type(memory._pages)
+    unmap, seen = pages._munmap, []
+
+    def unmapping(*args):  # as another thread would, to which the system call leaves the interpreter
+        seen.append(shared_memory.process.memories.get(identity))
+        return unmap(*args)
+
+    monkeypatch.setattr(pages, "_munmap", staticmethod(unmapping))
+    del memory
+    assert seen == [None]
+
+
 @pytest.fixture
 def sparing():
     """The strategy "file_system", from a new segment on."""

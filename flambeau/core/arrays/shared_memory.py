@@ -59,6 +59,35 @@ class _Process:
         self.used = 0
 
 
+class _Pages:
+    """What a memory holds of the system: a descriptor and a mapping, given back with it.
+
+    Not by the memory itself: while an object's own ``__del__`` runs, a weak reference still gives it to other threads, and the call that
+    unmaps lets them run. They would have a memory without pages.
+    """
+
+    __slots__ = ("address", "descriptor", "nbytes")
+    _mmap: Any = None
+    _munmap: Any = None
+
+    def __init__(self, descriptor: int):
+        self.address, self.descriptor, self.nbytes = 0, descriptor, 0
+
+    def map_first(self, nbytes: int) -> None:
+        """Map the first ``nbytes`` bytes."""
+        if _Pages._mmap is None:
+            _Pages._mmap, _Pages._munmap = map(staticmethod, _system_calls())
+        address = self._mmap(None, nbytes, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, self.descriptor, 0)
+        if address == ctypes.c_void_p(-1).value:
+            raise _refused(nbytes, OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno())))
+        self.address, self.nbytes = address, nbytes
+
+    def __del__(self, close: Any = os.close) -> None:
+        if self.address:
+            self._munmap(self.address, self.nbytes)
+        close(self.descriptor)
+
+
 class SharedMemory:
     """Pages that other processes may have too, mapped for as long as this object lives. Arrays over them keep it alive.
 
@@ -75,25 +104,14 @@ class SharedMemory:
         RuntimeError: the system refuses.
     """
 
-    __slots__ = ("__weakref__", "address", "descriptor", "identity", "nbytes")
-    _mmap: Any = None
-    _munmap: Any = None
+    __slots__ = ("__weakref__", "_pages", "address", "descriptor", "identity", "nbytes")
 
     def __init__(self, descriptor: int):
-        self.address, self.descriptor = 0, descriptor
-        if SharedMemory._mmap is None:
-            SharedMemory._mmap, SharedMemory._munmap = map(staticmethod, _system_calls())
+        self._pages = pages = _Pages(descriptor)
         status = os.fstat(descriptor)
-        self.nbytes, self.identity = status.st_size, (status.st_dev, status.st_ino)
-        address = self._mmap(None, self.nbytes, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, descriptor, 0)
-        if address == ctypes.c_void_p(-1).value:
-            raise _refused(self.nbytes, OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno())))
-        self.address = address
-
-    def __del__(self, close: Any = os.close) -> None:
-        if self.address:
-            self._munmap(self.address, self.nbytes)
-        close(self.descriptor)
+        self.identity = (status.st_dev, status.st_ino)
+        pages.map_first(status.st_size)
+        self.descriptor, self.address, self.nbytes = descriptor, pages.address, pages.nbytes
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
