@@ -21,10 +21,11 @@ from .elementwise import has_program
 from .graph import Graph, Node, Value
 from .rowwise import Frame, fits, frame_of
 
-__all__ = ["fused", "ordered", "predecessors"]
+__all__ = ["PRODUCTS", "factors", "fused", "ordered", "predecessors"]
 
 LARGEST = 24  # members of a group
 ARRAYS = 14  # that a group reads and writes: each is a stream of memory that the processor has to follow
+PRODUCTS = frozenset(("matmul", "mm"))  # with which a group may begin (``epilogues``)
 
 
 def fused(graph: Graph) -> Graph:
@@ -79,6 +80,11 @@ def predecessors(graph: Graph) -> dict[Node, list[Node]]:
         before.pop(node, None)
         found[node] = list(before)
     return found
+
+
+def factors(node: Node) -> list[Value]:
+    """The values that a group which begins with a product multiplies; its kernel reads them as long as it writes results."""
+    return [value for member in node.members if member.op.key in PRODUCTS for value in member.inputs()]
 
 
 class _Groups:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..kernels.index import memory_use
-from .fusion import predecessors
+from .fusion import factors, predecessors
 from .graph import Graph, Node, Value
 from .memory import extent
 from .passes import RANDOM, root_of
@@ -69,9 +69,11 @@ class Lifetimes:
         """Bytes of a result that has the memory of an operand."""
         if not replaces(node) or node.outs[0] not in self.bytes_of:
             return 0
-        out = node.outs[0]
+        out, read = node.outs[0], set(map(self.root, factors(node)))
         for value in node.inputs():
             root = self.root(value)
+            if root in read:
+                continue
             lies_alike = (value.strides, value.shape) == (out.strides, out.shape) and self.bytes_of.get(root) == self.bytes_of[out]
             if lies_alike and self.uses[root][-1] == i:
                 return self.bytes_of[out]

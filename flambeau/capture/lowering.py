@@ -4,6 +4,7 @@ The first call runs the graph node by node and makes the plan meanwhile, so that
 calls replay the plan. A node becomes, by the first that succeeds:
 
     element-wise nodes and groups    a kernel of their program (``elementwise``)
+    groups behind a product          a kernel of both (``epilogues``)
     groups along rows                a kernel of passes over a row (``rowwise``)
     copies, joins, writes            strided copies
     losses, products, ...            launches that ``rules`` knows
@@ -25,9 +26,9 @@ from ..core.arrays import native
 from ..core.state import run_ignoring_fp
 from ..kernels.compiler.build import NoKernel
 from ..kernels.compiler.pool import pool
-from . import driver, launches, overwriting, recorder, rowwise, rules, updates
+from . import driver, epilogues, launches, overwriting, recorder, rowwise, rules, updates
 from .driver import Launch, Place, Plan, Reference, Step
-from .fusion import fused
+from .fusion import factors, fused
 from .graph import Graph, Node, Value, replaced, values_in
 from .interpret import function_of, is_checked
 from .launches import Captured
@@ -65,7 +66,7 @@ def lower(graph: Graph, fuse: bool = True) -> Lowered:
         raise NotLowered(str(error)) from None
     if not fuse:
         return Lowered(graph)
-    groups = delayed(hastened(fused(looked_up(opened(graph)))))
+    groups = delayed(hastened(epilogues.finished(fused(looked_up(opened(graph))))))
     return Lowered(_arranged(groups), groups)
 
 
@@ -285,6 +286,8 @@ class _Trial:
         frame = rowwise.group_frame(node.members)
         if not native.switch.on:
             done = False
+        elif factors(node):
+            done = epilogues.launched(self, node)
         elif frame is not None:
             done = rowwise.launched(self, node, frame)
         else:

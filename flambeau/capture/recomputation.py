@@ -60,7 +60,7 @@ def work_of(node: Node) -> float:
     inputs = list(node.inputs())
     moved = sum(out.size for out in node.outs) + sum(value.size for value in dict.fromkeys(inputs))
     if node.kind != "op":
-        return float(moved)
+        return float(moved) + sum(work_of(member) for member in node.members if member.op.key in _PRODUCTS)
     if node.op.key in _PRODUCTS:
         return moved + node.outs[0].size * inputs[0].shape[-1] * 2 / _PER_ELEMENT
     if "convolution" in node.op.name:

@@ -271,6 +271,18 @@ def _products() -> Any:
     return results
 
 
+@case("finished products")
+def _finished_products() -> Any:
+    results = []
+    for dtype in (torch.float32, torch.float64):
+        a, b, c, row = (torch.randn(*sizes, dtype=dtype) for sizes in ((70, 300), (300, 90), (70, 90), (90,)))
+        for x, y in ((a, b), (a.t().contiguous().t(), b), (a, torch.randn(60, 300, dtype=dtype).t())):
+            z, w = c[:, : y.shape[1]].contiguous(), row[: y.shape[1]]
+            run = torch.compile(lambda x, y, z, w: torch.where(z > 0, (x @ y).sigmoid() * z, w))
+            results += [run(x, y, z, w) for _ in range(2)]
+    return results
+
+
 @case("creation")
 def _creation() -> Any:
     places = [torch.tril_indices(50, 61, -3), torch.triu_indices(40, 33, 2)]

@@ -187,6 +187,12 @@ def own_plan(dtype: np.dtype, a: _Layout, b: _Layout, bias: str) -> _Launch | No
     return products.plan(ELEMENTS[dtype], left, right, sizes, batches, bias)
 
 
+def is_for_library(sizes: tuple[int, int, int], by_rows: bool) -> bool:
+    """Whether a product is the library's, if there is one; ``by_rows``: whether its left operand lies row by row."""
+    m, n, inner = sizes
+    return m * n * inner > LARGE or (not by_rows and m * inner >= TURNED)
+
+
 def _matrix_plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool, least: int) -> _Launch | None:
     """Function ``launch(a, b, result[, bias])`` for equal batches of matrices; None where NumPy is to compute the product."""
     (m, inner), n = a[0][-2:], b[0][-1]
@@ -198,7 +204,7 @@ def _matrix_plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool, least:
     if 0 < least and work <= QUICK and len(a[0]) == 2 and a[1][1] == b[1][1] == size:
         return None
     columns = "columns" if has_bias else ""
-    if each > LARGE or (a[1][-1] > size and m * inner >= TURNED):
+    if is_for_library((m, n, inner), a[1][-1] == size):
         by_library = _library_plan(dtype, a, b, has_bias) if m > products.FEW or b[1][-2] != size else None
         return by_library or own_plan(dtype, a, b, columns)
     return own_plan(dtype, a, b, columns)

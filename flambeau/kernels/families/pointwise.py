@@ -55,7 +55,7 @@ def _lanes(k: Builder, operands: tuple[Operand, ...], results: tuple[Operand, ..
     return min(k.target.width // min(sizes), 4 * k.target.width // max(sizes))
 
 
-def _steps(k: Builder, start: Value, stop: Value, lanes: int, step: Callable[[Value, Value | None, int], None]) -> None:
+def steps(k: Builder, start: Value, stop: Value, lanes: int, step: Callable[[Value, Value | None, int], None]) -> None:
     """``step`` over [start, stop); the remainder masked where the processor has masks for all sizes, else one by one."""
     if k.target.has_masks:
         k.vector_loop(start, stop, lanes, lambda i, mask: step(i, mask, lanes))
@@ -85,7 +85,7 @@ def flat(k: Builder, program: Program, operands: tuple[Operand, ...], results: t
             k.store(k.cast(k.splat(value, lanes), register_element(memory)), target, i, memory, mask)
 
     def chunk(c: Value) -> None:
-        _steps(k, c * size, k.least((c + 1) * size, n), _lanes(k, operands, results), step)
+        steps(k, c * size, k.least((c + 1) * size, n), _lanes(k, operands, results), step)
 
     k.for_chunks(chunk)
 
@@ -136,7 +136,7 @@ def rows(k: Builder, program: Program, operands: tuple[Operand, ...], results: t
             for j, (value, target, (memory, _, _)) in enumerate(zip(values, targets, results, strict=True)):
                 k.store(k.cast(k.splat(value, lanes), register_element(memory)), target, base[len(operands) + j] + i, memory, mask)
 
-        _steps(k, segment * size, k.least((segment + 1) * size, length), _lanes(k, operands, results), step)
+        steps(k, segment * size, k.least((segment + 1) * size, length), _lanes(k, operands, results), step)
 
     k.for_chunks(lambda c: k.loop(c * per_chunk, k.least((c + 1) * per_chunk, units), unit))
 

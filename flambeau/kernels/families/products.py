@@ -103,7 +103,7 @@ class _Parts:
         self.c = k.at(o.c, batch * (p.m * p.n), element)
 
 
-class _Straight:
+class Straight:
     """``c = a @ b (+ bias)``: panels of ``b``, and factors read in place out of ``a``.
 
     ``rows_a`` and ``rows_b`` say whether the operands lie row by row, else they lie column by column; ``bias`` has a number for each of
@@ -116,16 +116,24 @@ class _Straight:
         self.panel = k.scratch(DEPTH * self.tiles.width, element)
 
     def unit(self, u: Value) -> None:
-        k, p = self.k, self.o.product
-        self.part = _Parts(k, self.element, self.o, u)
+        self.part = _Parts(self.k, self.element, self.o, u)
+        self.blocks(self.o.product)
+
+    def blocks(self, p: Product) -> None:
+        """All panels, a block of the sums after the other."""
+        k = self.k
 
         def block(first: Value) -> None:
             last = k.least(first + p.depth, p.inner)
-            k.loop(self.part.n0, self.part.n1, partial(self._column, first, last), step=self.tiles.width)
+            k.loop(self.part.n0, self.part.n1, partial(self.column, first, last), step=self.tiles.width)
 
         k.loop(0, p.inner, block, step=p.depth)
 
-    def _column(self, first: Value, last: Value, j: Value) -> None:
+    def place(self, i: Value, j: Value) -> tuple[Value, Any]:
+        """The place of the sums of row ``i`` from column ``j`` on, and the step to the next row."""
+        return self.k.at(self.part.c, i * self.o.product.n + j, self.element), self.o.product.n
+
+    def column(self, first: Value, last: Value, j: Value) -> None:
         """All rows of a panel's columns, products ``first`` to ``last``."""
         k, p, width = self.k, self.o.product, self.tiles.width
         count = k.least(self.part.n1 - j, width)
@@ -162,11 +170,11 @@ class _Straight:
         k, p, lanes = self.k, self.o.product, self.tiles.lanes
         whole = span == self.tiles.every and not k.target.has_masks
         masks = [below(k, block.count - v * lanes, lanes) for v in span]
-        target = k.at(self.part.c, i * p.n + block.j, self.element)
+        target, step = self.place(i, block.j)
         places = [(row, v) for row in range(rows) for v in span]
 
         def earlier() -> list[Value]:
-            return [k.load(target, p.n * row + v * lanes, self.element, lanes, masks[v]) for row, v in places]
+            return [k.load(target, step * row + v * lanes, self.element, lanes, masks[v]) for row, v in places]
 
         def fresh() -> list[Value]:
             if self.bias != "rows":
@@ -184,7 +192,7 @@ class _Straight:
 
         def store(masked: bool) -> None:
             for value, (row, v) in zip(total, places, strict=True):
-                k.store(value, target, p.n * row + v * lanes, self.element, masks[v] if masked else None)
+                k.store(value, target, step * row + v * lanes, self.element, masks[v] if masked else None)
 
         if whole:  # AVX2's masked stores are slow
             k.when(block.count.eq(self.tiles.width), partial(store, False), partial(store, True))
@@ -318,9 +326,9 @@ def for_units(k: Builder, p: Any, unit: Callable[[Value], None]) -> None:
 
 @kernel
 def straight(k: Builder, rows_a: bool, rows_b: bool, element: str, bias: str) -> None:
-    """See ``_Straight``."""
+    """See ``Straight``."""
     o = _declared(k, bias)
-    for_units(k, o.product, _Straight(k, element, rows_a, rows_b, bias, o).unit)
+    for_units(k, o.product, Straight(k, element, rows_a, rows_b, bias, o).unit)
 
 
 @kernel
@@ -385,16 +393,14 @@ def _cut(form: str, m: int, n: int, inner: int) -> tuple[int, int]:
     return _multiples(m, min(left, max(m // _PANEL, 1)), _PANEL), width
 
 
-def plan(element: str, a: Matrix, b: Matrix, sizes: tuple[int, int, int], batch: tuple[int, int], bias: str) -> Callable[..., None]:
-    """Function ``launch(a, b, c[, bias])``: products of matrices of these ``sizes``, so many as both dimensions of ``batch`` say.
+def is_straight(a: Matrix, b: Matrix, sizes: tuple[int, int, int]) -> bool:
+    """Whether products with such operands are computed as they stand."""
+    return not (a.by_rows and not b.by_rows and sizes[0] < max(sizes[1], FEW + 1))
 
-    A ``bias`` of "rows" goes with operands that both lie row by row.
-    """
+
+def product_of(form: str, a: Matrix, b: Matrix, sizes: tuple[int, int, int], batch: tuple[int, int]) -> tuple[Product, int]:
+    """The arguments of a form's kernels that are not arrays, and the number of chunks."""
     m, n, inner = sizes
-    turns = a.by_rows and not b.by_rows
-    form = "few" if turns and m <= FEW else "turned" if turns and m < n else "straight"
-    by_form: dict[str, Callable[..., Any]] = {"few": few, "turned": turned, "straight": partial(straight, a.by_rows, b.by_rows)}
-    chosen = by_form[form](element, bias)
     height, width = _cut(form, m, n, inner)
     across = -(-n // width)
     parts = across * -(-m // height)
@@ -406,5 +412,16 @@ def plan(element: str, a: Matrix, b: Matrix, sizes: tuple[int, int, int], batch:
         depth=-(-inner // -(-inner // DEPTH)), height=height, width=width, parts=parts, across=across,
         units=units, per_chunk=per_chunk, copied=int(m >= STRIDED),
     )  # fmt: skip
-    launch: Callable[..., None] = chosen.call(-(-units // per_chunk), *slots_of(Product, product))
+    return product, -(-units // per_chunk)
+
+
+def plan(element: str, a: Matrix, b: Matrix, sizes: tuple[int, int, int], batch: tuple[int, int], bias: str) -> Callable[..., None]:
+    """Function ``launch(a, b, c[, bias])``: products of matrices of these ``sizes``, so many as both dimensions of ``batch`` say.
+
+    A ``bias`` of "rows" goes with operands that both lie row by row.
+    """
+    form = "straight" if is_straight(a, b, sizes) else "few" if sizes[0] <= FEW else "turned"
+    by_form: dict[str, Callable[..., Any]] = {"few": few, "turned": turned, "straight": partial(straight, a.by_rows, b.by_rows)}
+    product, chunks = product_of(form, a, b, sizes, batch)
+    launch: Callable[..., None] = by_form[form](element, bias).call(chunks, *slots_of(Product, product))
     return launch
