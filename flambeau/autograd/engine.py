@@ -26,6 +26,7 @@ from ..core import dtype as dtypes
 from ..core.arrays.copies import add
 from ..core.arrays.kinds import as_array, copied, on_device_of
 from ..core.calls.casting import cast_array
+from ..core.calls.machine_calls import engines
 from ..core.calls.scalars import FLOATS32, FLOATS64
 from ..core.layout import empty_strided_array
 from ..core.profiling import current
@@ -52,6 +53,7 @@ from .anomaly import anomaly
 
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 _push, _pop = heapq.heappush, heapq.heappop
+MOVED = "leaf variable has been moved into the graph interior"
 
 
 def fit(grad: Tensor, shape: tuple[int, ...], dtype: np.dtype, node: Node, edge: Any) -> Tensor:
@@ -76,8 +78,20 @@ def fit(grad: Tensor, shape: tuple[int, ...], dtype: np.dtype, node: Node, edge:
     return grad if want is None else grad.to(want)  # after the sum, which has the wider dtype
 
 
-def _add(have: Tensor, more: Tensor, record: bool) -> Tensor:
-    """Sum of two gradients; without recording, into the first where that is safe."""
+def brought(grad: Tensor, node: Node, edge: Any) -> Tensor:
+    """``grad`` as what ``edge`` of ``node`` leads to wants it."""
+    if isinstance(edge, Node):
+        shape, dtype = edge.shape, edge.dtype
+    elif edge.__class__ is Output:
+        shape, dtype = edge.node.shape[edge.index], edge.node.dtype[edge.index]
+    else:
+        shape, dtype = edge._array.shape, edge._array.dtype
+    array = grad._array
+    return grad if array.dtype is dtype and array.shape == shape else fit(grad, shape, dtype, node, edge)
+
+
+def added(have: Tensor, more: Tensor, record: bool = False) -> Tensor:
+    """Sum of two gradients."""
     if not record and have.__class__ is Tensor and more.__class__ is Tensor:
         a, b = have._array, more._array
         if a.dtype is b.dtype and a.shape == b.shape and not crowded and not (active and is_intercepted()):
@@ -93,7 +107,7 @@ def _add_to_leaf(entry: list[Any], grad: Tensor, record: bool) -> None:
         if total is not have:  # a sparse one and a dense one
             entry[1] = wrap(total)
     else:
-        entry[1] = _add(entry[1], grad, record)
+        entry[1] = added(entry[1], grad, record)
         entry[2] = not (record or crowded or interposed or active) and entry[1].__class__ is Tensor and entry[1]._array is not grad._array
 
 
@@ -115,6 +129,7 @@ class _Pass:
         "pending",
         "reached",
         "record",
+        "visited",
     )
     captured: dict[Node, Any]  # of a pass with chosen inputs: the gradients of inputs that are nodes' outputs
     reached: set[Node]  # these nodes and the ``needed`` ones
@@ -126,6 +141,7 @@ class _Pass:
         self.heap: list[tuple[int, Node]] = []
         self.pending: dict[Node, Any] = {}
         self.leaves: dict[int, list[Any]] = {}
+        self.visited: tuple[Node, Any] | None = None  # a node and its gradients that are still to be sent on
         self.needed: set[Any] | None = None  # nodes to run; None for all (no inputs were chosen)
         self.at_end: list[Any] = []
         self.left = {}
@@ -133,15 +149,15 @@ class _Pass:
         self.awaited: dict[int, list[int]] = {}  # by id of a node: ids of the leaves in ``left`` that its edges lead to
 
     def send(self, edge: Any, grad: Tensor) -> None:
-        """Add the gradient of a root to what is pending for its producer."""
+        """Add a gradient to what is pending for its producer."""
         if isinstance(edge, Tensor):
             entry = self.leaves.setdefault(id(edge), [edge, None, False])
-            entry[1] = grad if entry[1] is None else _add(entry[1], grad, self.record)
+            entry[1] = grad if entry[1] is None else added(entry[1], grad, self.record)
         elif edge.__class__ is Output:
             self.send_to_output(edge.node, edge.index, grad)
         else:
             have = self.pending.get(edge)
-            self.pending[edge] = grad if have is None else _add(have, grad, self.record)
+            self.pending[edge] = grad if have is None else added(have, grad, self.record)
             if have is None:
                 _push(self.heap, (-edge.seq, edge))
 
@@ -156,7 +172,42 @@ class _Pass:
         if grads is None:
             grads = self.pending[node] = [None] * len(node.shape)
             _push(self.heap, (-node.seq, node))
-        grads[index] = grad if grads[index] is None else _add(grads[index], grad, self.record)
+        grads[index] = grad if grads[index] is None else added(grads[index], grad, self.record)
+
+    def go_on(self, nodes: list[Any], leaves: list[Any]) -> None:
+        """Go on with a pass that machine code began: nodes, the oldest first, each with its gradient behind it, and leaves with theirs.
+
+        What that leaves is put where ``run`` has it.
+        """
+        if engines[0](nodes, leaves, bool(self.keep), self.visit) is not True:
+            self.pending = dict(zip(nodes[::2], nodes[1::2], strict=True))
+            self.heap = [(-node.seq, node) for node in reversed(nodes[::2])]
+            self.leaves = {id(leaf): [leaf, grad, is_sum] for leaf, grad, is_sum in zip(*[iter(leaves)] * 3, strict=True)}
+        nodes.clear()
+        leaves.clear()
+        if self.visited is not None:
+            self._send_on(*self.visited)
+
+    def _send_on(self, node: Node, grads: tuple[Any, ...]) -> None:
+        """Send the gradients that ``node`` gave along its edges."""
+        for edge, grad in zip(node.edges, grads, strict=False):
+            if edge is None or grad is None:
+                continue
+            if isinstance(edge, Tensor) and edge._node is not None and id(edge) not in self.leaves:
+                raise RuntimeError(MOVED)
+            self.send(edge, brought(grad, node, edge))
+
+    def visit(self, node: Node, grad: Any) -> tuple[Any, ...] | None:
+        """Gradients for the edges of a node that machine code leaves to Python; None where it cannot send them on."""
+        if node.hooks is not None:
+            grad = self._before(node, grad)
+        grads = tuple(_applied(node, grad))
+        if not self.keep and node.frees:
+            node.release()
+        if all(part is None or part.__class__ is Tensor for part in grads):
+            return grads
+        self.visited = node, grads
+        return None
 
     def run(self) -> None:
         heap, pending, leaves, needed = self.heap, self.pending, self.leaves, self.needed
@@ -172,14 +223,10 @@ class _Pass:
                     self.captured[node] = grad
                 if node not in needed:
                     continue
-            if node.hooks is not None and node.hooks.pre:
-                grad = _prepared(node, grad)
-            if anomaly.enabled:
-                grads = _traced_apply(node, grad)
+            if goes_straight and node.hooks is None and not anomaly.enabled:
+                grads = node.apply(grad)
             else:
-                grads = node.apply(grad) if goes_straight else _apply_around(node, grad)
-            if node.hooks is not None and node.hooks.post:
-                grads = _after(node, grads, grad)
+                grads = _applied(node, grad)
             if not keep and node.frees:
                 node.release()
             for edge, edge_grad in zip(node.edges, grads):
@@ -196,7 +243,7 @@ class _Pass:
                         pending[edge] = edge_grad
                         _push(heap, (-edge.seq, edge))
                     else:
-                        pending[edge] = _add(have, edge_grad, self.record)
+                        pending[edge] = added(have, edge_grad, self.record)
                 elif edge.__class__ is Output:
                     source, index = edge.node, edge.index
                     if needed is not None and source not in reached:
@@ -211,7 +258,7 @@ class _Pass:
                     entry = leaves.get(id(edge))
                     if entry is None:
                         if edge._node is not None and needed is None:
-                            raise RuntimeError("leaf variable has been moved into the graph interior")
+                            raise RuntimeError(MOVED)
                         leaves[id(edge)] = [edge, edge_grad, False]
                     else:
                         _add_to_leaf(entry, edge_grad, self.record)
@@ -246,7 +293,11 @@ class _Pass:
                 entry[1] = _hooked(entry[1], hook)
         if accumulates:
             with _adding:
-                self.add(leaf, entry, self.record)
+                adding.append(None)
+                try:
+                    self.add(leaf, entry, self.record)
+                finally:
+                    adding.pop()
             if "_post_accumulate_grad_hooks" in attributes:
                 _run_after(leaf)
 
@@ -266,6 +317,16 @@ class _Pass:
                 have = getattr(tensor, "_grad", None)
                 tensor._grad = grads[index] if have is None else have + grads[index]
         return grads if node.is_multi_output else grads[0]
+
+
+def _applied(node: Node, grad: Any) -> Any:
+    """``apply`` with the node's own hooks around it, and whoever else looks at it."""
+    if node.hooks is not None and node.hooks.pre:
+        grad = _prepared(node, grad)
+    grads = _traced_apply(node, grad) if anomaly.enabled else _apply_around(node, grad)
+    if node.hooks is not None and node.hooks.post:
+        grads = _after(node, grads, grad)
+    return grads
 
 
 def _prepared(node: Node, grad: Any) -> Any:
@@ -326,12 +387,14 @@ def _after(node: Node, grads: Any, grad: Any) -> Any:
 
 
 _adding = threading.RLock()  # passes of several threads may add to one leaf
+adding: list[None] = []  # not empty while one does: machine code, which nobody interrupts, does not then
 
 
 def _unlock() -> None:
     """In a forked child there are no other threads that could be adding."""
     global _adding
     _adding = threading.RLock()
+    adding.clear()
 
 
 if hasattr(os, "register_at_fork"):
@@ -490,6 +553,11 @@ def run_backward(
         nodes: of several outputs each, that run in any case.
         add: what adds to a leaf's gradient, in place of ``accumulate``.
     """
+    begun: Any = None
+    if engines and inputs is None and not record and len(roots) == 1 and accumulates and not nodes and add is None:
+        begun = engines[0](roots[0], grads[0], bool(keep))
+        if begun is True:
+            return []
     work = _Pass(keep, record)
     targets = None
     if inputs is not None:
@@ -504,7 +572,7 @@ def run_backward(
         set_inference(False, record)
         thread.outside, thread.function_override, thread.function_modes, thread.autocast = around, False, (), None
         thread.running, thread.in_library = work, in_library or True
-        for root, grad in zip(roots, grads, strict=True):
+        for root, grad in zip(roots, grads, strict=True) if begun is None else ():
             work.send(root if root._node is None else root._node, seed_gradient(root, grad))
         for node in nodes:
             work.run_in_turn(node)
@@ -513,6 +581,8 @@ def run_backward(
             _await_hooked(work, [*nodes, *map(edge_of, roots)], chosen)
         work.add = (add or accumulate) if profile is None else profile.accumulating(add or accumulate)
         try:
+            if begun is not None:
+                work.go_on(*begun)
             work.run()
         finally:
             if profile is not None:

@@ -385,6 +385,7 @@ def test_a_gradient_that_nobody_else_has_is_not_copied(size, monkeypatch):
         return answers[-1]
 
     monkeypatch.setattr(engine, "_is_ours", noted)
+    monkeypatch.setattr(engine, "engines", [])  # machine code does not ask that function
     w = torch.ones(size, size, requires_grad=True)
     (torch.ones(2, size) @ w).exp().sum().backward()
     assert answers == [True]

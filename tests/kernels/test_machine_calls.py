@@ -489,7 +489,7 @@ def test_operations_whose_loops_lie_otherwise_stay_python(monkeypatch: pytest.Mo
         raise loading.Unsupported("ufuncs lie otherwise")
 
     finders: list[Any] = []
-    monkeypatch.setattr(loading, "take_over", finders.append)
+    monkeypatch.setattr(loading, "take_over", lambda find, *engine: finders.append(find))
     loading.start()
     monkeypatch.setattr("flambeau.kernels.fastpath.records.loop_of", refuse)
     assert finders[0](primitive("exp"), "pointwise") is None and finders[0](primitive("mm"), "whole") is None

@@ -91,13 +91,13 @@ def _added(a: np.ndarray, b: np.ndarray, out: np.ndarray | None) -> Any:
     return np.add(a, b, out)
 
 
-_sum: native.Part = _added.part  # type: ignore[attr-defined]
+adding: native.Part = _added.part  # type: ignore[attr-defined]
 other_sums: list[Callable[..., Any]] = []  # what adds arrays that NumPy cannot: sparse ones
 
 
 def add(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> Any:
     """Sum of two gradients of one shape and dtype; another array than ``out`` where that cannot hold it, as a sparse one a dense sum."""
-    kernel = np.add if a.size < _sum.threshold else _sum.large
+    kernel = np.add if a.size < adding.threshold else adding.large
     try:
         return ignoring_fp(kernel, a, b, out)
     except TypeError:

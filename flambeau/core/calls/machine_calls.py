@@ -30,6 +30,7 @@ if CHOSEN not in ("", "python", "machine"):
 _waiting: list[Callable[[], None]] = []  # exchanges of the code of wrappers that were made before machine code was there
 _finders: list[Callable[..., Any]] = []  # what gives the built-in function of an operation, a form and what belongs to it, once it is there
 _kept: list[Any] = []
+engines: list[Any] = []  # what runs usual backward passes, once it is there; see ``autograd.engine.run_backward``
 exchanged: list[tuple[Any, Any, Any]] = []  # wrappers, their code without machine code and with it
 
 
@@ -93,18 +94,25 @@ def _accept_all() -> None:
 @contextmanager
 def python_only() -> Iterator[None]:
     """Wrappers as they are without machine code, within the block; for comparisons, in a process of one thread."""
+    aside, engines[:] = engines[:], []
     for function, python, _ in exchanged:
         function.__code__ = python
     try:
         yield
     finally:
+        engines[:] = aside
         for function, _, machine in exchanged:
             function.__code__ = machine
 
 
-def take_over(find: Callable[..., Any]) -> None:
-    """From now on calls are machine code's, as far as ``find`` has it: of an operation, a form and more, a built-in function or None."""
-    _finders.append(find)
+def take_over(find: Callable[..., Any], *engine: Any) -> None:
+    """From now on calls are machine code's, as far as ``find`` has it: of an operation, a form and more, a built-in function or None.
+
+    So are backward passes, by ``engine``, where there is one.
+    """
+    if not _finders:
+        _finders.append(find)
+        engines.extend(engine)
     _accept_all()
 
 

@@ -138,6 +138,7 @@ def make_node_class(op: Op) -> type[OpNode]:
             raise TypeError(f"{op.name}: derivative given for '{name}', which is no operand")
     inputs = tuple(name for name in op.names if name in covered)
     name = op.node_name or "".join(part.title() for part in op.name.split("_")) + "Backward0"
+    apply, lines = _generate_apply(op, inputs, tensors, others)
     body = {
         "__slots__": (),
         "__module__": "flambeau.autograd",
@@ -149,13 +150,15 @@ def make_node_class(op: Op) -> type[OpNode]:
         "frees": bool(tensors) or _any_uses(op, "node"),
         "is_multi_output": op.is_multi_output,
         "is_multi_view": op.is_multi_view,
-        "apply": _generate_apply(op, inputs, tensors, others),
+        "apply": apply,
     }
     if _keeps_numbers(op) or (tensors and not _any_uses(op, "node") and any(all(n not in i.needed_for for i in tensors) for n in inputs)):
-        body["release"] = _release_tensors
+        body["release"] = release_tensors
     kind = type(name, (OpNode,), body)
     for item in items:
         _add_saved_property(kind, item, tensors, others)
+    if not op.is_multi_output:
+        offer(apply, lines, [Offer(1, 1, op, "rule", "node, grad", "", (kind,))])
     return kind
 
 
@@ -166,7 +169,7 @@ def _keeps_numbers(op: Op) -> bool:
 _NUMBERS = (bool, int, float, complex)
 
 
-def _release_tensors(node: OpNode) -> None:
+def release_tensors(node: OpNode) -> None:
     """``release`` where a node may have no tensor to drop: one whose input's gradient needs none can be gone through again."""
     for item in node.saved or ():
         if item is not None and item.__class__ not in _NUMBERS:
@@ -174,8 +177,8 @@ def _release_tensors(node: OpNode) -> None:
             return
 
 
-def _generate_apply(op: Op, inputs: tuple[str, ...], tensors: list[Item], others: list[Item]) -> Any:
-    """Source of ``apply``: unpack what was saved, with the check against later writes inline, and call the rules."""
+def _generate_apply(op: Op, inputs: tuple[str, ...], tensors: list[Item], others: list[Item]) -> tuple[Any, list[str]]:
+    """``apply`` and the lines of its source: unpack what was saved, with the check against later writes inline, and call the rules."""
     lines = [f"def apply(node, {'grads' if op.is_multi_output else 'grad'}):"]
     uses_grad = any("grad" in argument_names(rule) for rule in (op.rules or {}).values())
     if op.is_multi_output and uses_grad:
@@ -215,9 +218,7 @@ def _generate_apply(op: Op, inputs: tuple[str, ...], tensors: list[Item], others
         env[f"rule{k}"] = rule
         env[f"large{k}"] = native.fused_rule(rule)
     exec(compile("\n".join(lines), f"{GENERATED}{op.name}'s node>", "exec"), env)
-    if not op.is_multi_output:
-        offer(env["apply"], lines, [Offer(1, 1, op, "rule", "node, grad", "", ())])
-    return env["apply"]
+    return env["apply"], lines
 
 
 def _any_uses(op: Op, name: str) -> bool:

@@ -434,16 +434,7 @@ def written(code: Code) -> str:
         k.own(k.incref(array))
     storage = k.when(k.same(storage, none), lambda: k.new_storage(x, k.slot(x, Tensor, "_array")), lambda: storage)
     k.own(k.incref(storage))
-    before = k.call_c("PyLong_AsLong", "i64", k.slot(storage, UntypedStorage, "version"))
-    version = k.own(k.call_c("PyLong_FromSsize_t", "ptr", before + 1))
-    k.check(k.exists(version))
-    changed = k.next_of_clock()
-    k.run(loop, data, n, [(k.data(a), size), (address, step), (k.data(a), size)])
-    for name, value in (("version", k.disown(version)), ("changed", changed)):
-        at = k.interpreter.slot(UntypedStorage, name)
-        past = k.field(storage, at)
-        k.put(value, storage, at)
-        k.call_c("Py_DecRef", None, past)
+    k.write(storage, lambda: k.run(loop, data, n, [(k.data(a), size), (address, step), (k.data(a), size)]))
     for value in (a, b, storage):
         k.call_c("Py_DecRef", None, k.disown(value))
     k.give(k.incref(x))

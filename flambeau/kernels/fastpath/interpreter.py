@@ -27,6 +27,8 @@ C_CONTIGUOUS, F_CONTIGUOUS, ALIGNED, WRITEABLE = 1, 2, 0x100, 0x400
 _NIN, _NARGS, _LOOPS, _LOOP_DATA, _COUNT, _NAME, _TYPES = 16, 24, 32, 40, 48, 56, 64
 _NUMPY_FUNCTIONS = {
     "PyArray_NewFromDescr": 94,
+    "PyArray_CopyInto": 50,
+    "PyArray_NewCopy": 85,
     "PyArray_SetBaseObject": 282,
     "PyDataType_GetArrFuncs": 365,
 }  # places in its table of functions
@@ -153,6 +155,11 @@ def function_address(name: str) -> int:
     address = ctypes.cast(getattr(api, name), ctypes.c_void_p).value
     require(address, f"no function {name}")
     return address  # type: ignore[return-value]
+
+
+def lookup() -> str:
+    """Name of the function that looks an attribute up and is silent where there is none, which CPython made public late."""
+    return "PyObject_GetOptionalAttr" if hasattr(api, "PyObject_GetOptionalAttr") else "_PyObject_LookupAttr"
 
 
 def loop_of(ufunc: np.ufunc, types: str) -> tuple[int, int] | None:

@@ -19,7 +19,7 @@ from ...core import state
 from ...core.storage import UntypedStorage
 from ...core.tape.node import Node
 from ...core.tensor import Parameter, Tensor
-from ..compiler.language import Builder, Value
+from ..compiler.language import Builder, Value, as_tuple
 from .code import Code
 from .interpreter import ALIGNED, BASE, C_CONTIGUOUS, DATA, DESCR, DIMS, FLAGS, NDIM, STRIDES, require
 
@@ -34,6 +34,7 @@ class Function(Builder):
         self.code, self.interpreter, self.declared = code, code.interpreter, code.declared
         self.operands = [Value(self, f"%{operand}", "ptr") for operand in operands]
         self.owned: list[Value] = []
+        self.aside = "decline"  # where ``require`` leaves to
         self._cold: list[str] = []
 
     # -- control ------------------------------------------------------------------------------------------------------------
@@ -46,8 +47,25 @@ class Function(Builder):
         return on
 
     def require(self, condition: Value) -> None:
-        """Go on if it holds, else leave the call to the Python wrapper."""
-        self._branch(condition, "decline")
+        """Go on if it holds, else leave the call to the Python wrapper; inside of ``attempt``, to what comes instead."""
+        self._branch(condition, self.aside)
+
+    def attempt(self, body: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
+        """What ``body`` gives, or ``otherwise`` from its first ``require`` on that does not hold, by when it must own nothing."""
+        self.count += 1
+        n = self.count
+        before, self.aside = self.aside, f"instead{n}"
+        done = as_tuple(body())
+        self.aside, done_block = before, self.block
+        self.effect(f"br label %joint{n}")
+        self.label(f"instead{n}")
+        instead = as_tuple(otherwise())
+        instead_block = self.block
+        self.effect(f"br label %joint{n}")
+        self.label(f"joint{n}")
+        pairs = zip(done, instead, strict=True)
+        results = [self.emit(f"phi {a.type} [{a.text}, %{done_block}], [{b.text}, %{instead_block}]", a.element) for a, b in pairs]
+        return results[0] if len(results) == 1 else tuple(results)
 
     def case(self, condition: Value, body: Callable[[], None]) -> None:
         """``if condition: body()``, where the body ends with ``give``."""
@@ -87,8 +105,16 @@ class Function(Builder):
         self.effect(f"ret ptr {value.text}")
 
     def decline(self) -> None:
-        """Leave the call to the Python wrapper."""
-        self.effect("br label %decline")
+        """Leave the call to the Python wrapper, or what comes instead."""
+        self.effect(f"br label %{self.aside}")
+
+    def decref(self, *values: Value) -> None:
+        for value in values:
+            self.call_c("Py_DecRef", None, value)
+
+    def drop(self, *values: Value) -> None:
+        """Give back what is owned."""
+        self.decref(*[self.disown(value) for value in values])
 
     def finish(self) -> str:
         """Put the function into the module, under the name returned. It answers None for a call that it leaves to the Python wrapper."""
@@ -309,6 +335,19 @@ class Function(Builder):
         reading = self.call_c(iterate, "ptr", self.object(state.clock))
         self.check(self.exists(reading))
         return reading
+
+    def write(self, storage: Value, compute: Callable[[], None]) -> None:
+        """Write to a storage's memory, and count that."""
+        before = self.call_c("PyLong_AsLong", "i64", self.slot(storage, UntypedStorage, "version"))
+        version = self.own(self.call_c("PyLong_FromSsize_t", "ptr", before + 1))
+        self.check(self.exists(version))
+        changed = self.next_of_clock()
+        compute()
+        for name, value in (("version", self.disown(version)), ("changed", changed)):
+            at = self.interpreter.slot(UntypedStorage, name)
+            past = self.field(storage, at)
+            self.put(value, storage, at)
+            self.decref(past)
 
     def finish_node(self, node: Value, array: Value, dtype: Value) -> None:
         """Fill what every node has: shape and dtype of its result, no hooks, the time."""

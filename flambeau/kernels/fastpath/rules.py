@@ -15,17 +15,23 @@ from .products import Product, of_products
 
 
 class Rule(Product):
-    """``f(node, grad)``; None leaves the rule to Python."""
+    """``f(node, grad)``; None leaves the rule to Python. The engine, which has looked at all else, says so by a count of 3."""
 
     def open(self) -> tuple[Value, Value]:
         """The node, and the array of the gradient."""
-        self.require_count(2)
+        two, three = (self.same(self.operands[2], self.emit(f"inttoptr i64 {n} to ptr", "ptr")) for n in (2, 3))
+        self.require(two | three)
         node, grad = self.argument(0), self.argument(1)
         self.require(self.is_exactly(grad, Tensor))
-        self.require_no_mode()
         self.require(~self.requires_grad(grad))
-        self.require(~self.recording(self.const(True, "b1")))
-        self.require(self.same(self.slot(node, Node, "hooks"), self.object(None)))  # hooks see gradients before their shape is made right
+
+        def alone() -> None:
+            self.require_no_mode()
+            self.require(~self.recording(self.const(True, "b1")))
+            # hooks see gradients before their shape is made right
+            self.require(self.same(self.slot(node, Node, "hooks"), self.object(None)))
+
+        self.when(two, alone)
         return node, self.any_array_of(grad)
 
     def items(self, node: Value, name: str, count: int) -> list[Value]:
@@ -53,6 +59,14 @@ class Rule(Product):
         made = self.new_tensor(array)
         self.fill(made, Tensor, _node=self.incref(self.object(None)), _requires_grad=self.incref(self.object(False)))
         return made
+
+    def give_gradients(self, *results: Value) -> None:
+        """Return gradients, which are owned."""
+        made = self.call_c("PyTuple_New", "ptr", self.i64(len(results)))
+        self.check(self.exists(made))
+        for place, result in enumerate(results):
+            self.put(result, made, self.interpreter.tuple_items + 8 * place)
+        self.give(made)
 
 
 def linear_rule(code: Code) -> str:
@@ -91,21 +105,14 @@ def linear_rule(code: Code) -> str:
 
     for array in (weight, x, g):  # an allocation may run Python code, which may give their tensors other memory
         k.own(k.incref(array))
-    results = []
-    for make, is_wanted in ((of_input, wanted[0]), (of_weight, wanted[1])):
-        results.append(k.own(k.when(is_wanted, make, lambda: k.incref(none))))
-    made = k.call_c("PyTuple_New", "ptr", k.i64(3))
-    k.check(k.exists(made))
-    results = [k.disown(result) for result in results] + [k.incref(k.pick(wanted[2], grad, none))]
-    for place, result in enumerate(results):
-        k.put(result, made, k.interpreter.tuple_items + 8 * place)
-    for array in (weight, x, g):
-        k.call_c("Py_DecRef", None, k.disown(array))
-    k.give(made)
+    makers = (of_input, of_weight)
+    results = [k.own(k.when(is_wanted, make, lambda: k.incref(none))) for make, is_wanted in zip(makers, wanted, strict=False)]
+    k.drop(weight, x, g)
+    k.give_gradients(*results, k.own(k.incref(k.pick(wanted[2], grad, none))))
     return k.finish()
 
 
-def of_linear_rule(op: Any) -> records.Record:
+def of_linear_rule(op: Any, kind: Any) -> records.Record:
     """The record of the derivative of ``linear``, which multiplies as ``mm`` does.
 
     Raises:

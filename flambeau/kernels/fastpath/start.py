@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.arrays.native import NoKernel, switch
 from ...core.calls.machine_calls import CHOSEN, take_over
-from . import forms, joins, products, records, rules, views
+from . import backward, forms, joins, products, records, rules, views
 from .code import Code, builtin
 from .interpreter import Unsupported
 
@@ -34,6 +34,7 @@ _FORMS = (
     rules.linear_rule,
     joins.joined,
     joins.stacked,
+    backward.backward,
 )
 _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
     "transpose": ("transposed", records.of_views),
@@ -53,7 +54,7 @@ _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
     "_sum_to_size": ("summed", products.of_sums),
 }
 
-_RULES: dict[str, tuple[str, Callable[[Any], records.Record]]] = {"nn.functional.linear": ("linear_rule", rules.of_linear_rule)}
+_RULES: dict[str, tuple[str, Callable[[Any, Any], records.Record]]] = {"nn.functional.linear": ("linear_rule", rules.of_linear_rule)}
 
 
 def _found(op: Any, form: str, more: tuple[Any, ...]) -> tuple[str, records.Record]:
@@ -66,12 +67,12 @@ def _found(op: Any, form: str, more: tuple[Any, ...]) -> tuple[str, records.Reco
         record, operands = records.of_pointwise(op)
         return "unary" if operands == 1 else "binary", record
     if form in ("whole", "rule"):
-        table = _WHOLE if form == "whole" else _RULES
-        key = getattr(op, "key", None)  # PyTorch's kernels as operations have rules, and none
+        table: dict[str, Any] = _WHOLE if form == "whole" else _RULES
+        key = getattr(op, "key", "")  # PyTorch's kernels as operations have rules, and none
         if key not in table:
             raise records.Unfit(op.name)
         name, record_of = table[key]
-        return name, record_of(op)
+        return name, record_of(op, *more)
     if form == "reflected":
         return form, records.of_reflected(op)
     if form == "written":
@@ -91,11 +92,21 @@ def start() -> None:
     except (Unsupported, NoKernel, ImportError, AttributeError, OSError):  # NumPy's or CPython's names may be gone
         return
 
+    table = backward.RuleTable()
+
     def find(op: Any, form: str, *more: Any) -> Any:
         try:
             name, record = _found(op, form, more)
         except (records.Unfit, Unsupported):  # the latter where NumPy's loops of this operation lie otherwise
             return None
-        return builtin(op.name, addresses[name], record)
+        made = builtin(op.name, addresses[name], record)
+        if form == "rule":
+            table.put(more[0], addresses[name], record)
+        return made
 
-    take_over(find)
+    try:
+        record = backward.of_passes(table)
+    except (records.Unfit, Unsupported):
+        take_over(find)
+    else:
+        take_over(find, builtin("backward", addresses["backward"], record))

@@ -1,0 +1,603 @@
+"""Backward passes of usual graphs: ``autograd.engine`` as one function, from the root to the leaves' ``.grad``.
+
+Waiting nodes lie in a list, the oldest first, each with its gradient behind it; leaves in another, each with its gradient and whether that
+is a sum that was made here. A pass begins without any Python. What has no rule in machine code, hooks, or modes that look at calls, ends it
+there, with nothing lost: it gives the lists back, and is called again with a function that does such nodes in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...autograd import engine as python
+from ...core import state
+from ...core.arrays.copies import adding
+from ...core.calls.registry import primitive
+from ...core.storage import ResultMemory, UntypedStorage
+from ...core.tape.derivatives import release_tensors
+from ...core.tape.hooks import hooked_leaves
+from ...core.tape.node import Node, Output
+from ...core.tensor import Tensor
+from ..compiler.language import Value
+from . import records
+from .code import Code
+from .interpreter import BASE, FLAGS, WRITEABLE, lookup
+from .products import of_sums
+from .rules import Rule
+
+_RULES, _SUMMED = records.EXTRA, records.EXTRA + 1  # the table of rules, the record of ``_sum_to_size``
+_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")  # attributes of leaves
+TABLE = 1 << 11  # places of rules, a power of two
+
+
+class RuleTable:
+    """Rules by class of node, as machine code looks them up: for each place the class, the function, its record, and what it frees."""
+
+    def __init__(self) -> None:
+        self.words = np.zeros((TABLE, 4), np.uint64)
+
+    def put(self, kind: Any, address: int, record: records.Record) -> None:
+        """The rule of a class of nodes; none if what it frees is something else than tensors."""
+        release = kind.release
+        if kind.frees and release is not Node.release and release is not release_tensors:
+            return
+        frees = 0 if not kind.frees else 1 if release is Node.release else 2
+        place = id(kind) >> 4 & (TABLE - 1)
+        while self.words[place, 0]:
+            place = (place + 1) & (TABLE - 1)
+        self.words[place, 1:] = address, id(record.words), frees
+        self.words[place, 0] = id(kind)
+
+
+class _Lists(Rule):
+    """Lists, and the arithmetic of gradients."""
+
+    def length(self, items: Value) -> Value:
+        return self.field(items, 16, "i64")
+
+    def items_of(self, items: Value) -> Value:
+        """Address of a list's items, until it changes."""
+        return self.field(items, self.interpreter.list_items)
+
+    def replace(self, items: Value, place: Value, value: Value) -> None:
+        """Put a reference, which is handed over, into a list in place of what is there."""
+        at = self.at(self.items_of(items), place, "ptr")
+        past = self.load(at, 0, "ptr")
+        self.store(value, at, 0, "ptr")
+        self.decref(past)
+
+    def is_node(self, thing: Value) -> Value:
+        return self.call_c("PyType_IsSubtype", "i32", self.type_of(thing), self.object(Node)).ne(0)
+
+    def call_python(self, function: Value, *arguments: Value) -> Value:
+        """The result of a Python function (a new reference)."""
+        given = self.scratch(len(arguments), "ptr")
+        for place, argument in enumerate(arguments):
+            self.store(argument, given, place, "ptr")
+        made = self.call_c("PyObject_Vectorcall", "ptr", function, given, self.i64(len(arguments)), self.null)
+        self.check(self.exists(made))
+        return made
+
+    def has_shape(self, array: Value, shape: Value) -> Value:
+        """Whether an array's shape is a tuple of ints."""
+        n, dims = self.ndim(array), self.dims(array)
+        is_long = n.eq(self.field(shape, 16, "i64"))
+
+        def compare(i: Value, differs: Value) -> Value:
+            size = self.call_c("PyLong_AsLong", "i64", self.load(self.at(shape, self.interpreter.tuple_items, "i8"), i, "ptr"))
+            return differs | (size ^ self.load(dims, i, "i64"))
+
+        return self.loop(0, self.pick(is_long, n, self.i64(0)), compare, carried=(self.i64(0),)).eq(0) & is_long
+
+    def same_sizes(self, a: Value, b: Value, of: Callable[[Value], Value]) -> Value:
+        """Whether two arrays have the same dims, or strides."""
+        n, one, other = self.ndim(a), of(a), of(b)
+        is_long = n.eq(self.ndim(b))
+
+        def compare(i: Value, differs: Value) -> Value:
+            return differs | (self.load(one, i, "i64") ^ self.load(other, i, "i64"))
+
+        return self.loop(0, self.pick(is_long, n, self.i64(0)), compare, carried=(self.i64(0),)).eq(0) & is_long
+
+    def require_addends(self, a: Value, b: Value) -> tuple[Value, Value, Value, Value]:
+        """Of two row-major arrays of one shape and dtype the number of elements, the loop that adds them, its data, an element's size."""
+        self.require(self.same(self.dtype(a), self.dtype(b)) & self.is_row_major(a) & self.is_row_major(b))
+        self.require(self.same_sizes(a, b, self.dims))
+        n = self.size(a)
+        self.require(n < self.word(records.LIMIT))
+        _, loop, data, _ = self.loop_for(self.dtype(a), (0, 1))
+        return n, loop, data, self.item_size(self.dtype(a))
+
+    def total(self, have: Value, more: Value) -> Value:
+        """The sum of two gradients (a new reference)."""
+
+        def quick() -> Value:
+            self.require(self.is_exactly(have, Tensor) & self.is_empty(state.active))
+            a, b = self.any_array_of(have), self.any_array_of(more)
+            n, loop, data, size = self.require_addends(a, b)
+            r = self.new_array(self.dtype(a), self.ndim(a), self.dims(a))
+            self.run(loop, data, n, [(self.data(each), size) for each in (a, b, r)])
+            return self.disown(self.unrecorded(r))
+
+        return self.attempt(quick, lambda: self.call_python(self.object(python.added), have, more))
+
+
+class _Leaves(_Lists):
+    """Adding to the ``.grad`` of leaves."""
+
+    def require_no_hooks(self, leaf: Value) -> None:
+        cell = self.scratch(1, "ptr")
+        for name in _HOOKS:
+            found = self.call_c(lookup(), "i32", leaf, self.object(name), cell)
+            self.check(found >= 0)
+
+            def leave() -> None:
+                self.decref(self.load(cell, 0, "ptr"))
+                self.decline()
+
+            self.case(found.ne(0), leave)
+
+    def accumulate(self, leaf: Value, grad: Value) -> None:
+        """As ``autograd.engine.accumulate``, where nobody else adds."""
+        self.require(self.is_plain(leaf) & self.is_exactly(grad, Tensor) & self.is_empty(state.active) & self.is_empty(python.adding))
+        self.require(~self.requires_grad(grad))
+        self.require_no_hooks(leaf)
+        a, target = self.any_array_of(grad), self.any_array_of(leaf)
+        self.require(self.same(self.dtype(a), self.dtype(target)) & self.same_sizes(a, target, self.dims))
+        have = self.slot(leaf, Tensor, "_grad")
+        self.when(self.is_none(have), lambda: self._take(leaf, target, grad, a), lambda: self._add(have, grad, a))
+
+    def is_none(self, thing: Value) -> Value:
+        return ~self.exists(thing) | self.same(thing, self.object(None))
+
+    def _take(self, leaf: Value, target: Value, grad: Value, a: Value) -> None:
+        """A first gradient: the array that came if nobody else has it, else a copy that lies in memory as the leaf does."""
+        base = self.field(a, BASE)
+        owns = self.when(self.exists(base), lambda: self.is_exactly(base, ResultMemory), lambda: self.const(True, "b1"))
+        lies_well = self.same_sizes(a, target, self.strides)
+        is_ours = owns & lies_well & self.same(self.slot(grad, Tensor, "_storage"), self.object(None))
+        is_ours = is_ours & self.is_alone(grad) & self.is_alone(a)
+        made = self.when(is_ours, lambda: self.incref(grad), lambda: self._copied(target, a, lies_well))
+
+        def too_late() -> None:
+            self.decref(made)
+            self.decline()
+
+        have = self.slot(leaf, Tensor, "_grad")  # once more: to make a copy may have run Python code
+        self.case(~self.is_none(have), too_late)
+        self.put(made, leaf, self.interpreter.slot(Tensor, "_grad"))
+        self.decref_any(have)
+
+    def decref_any(self, thing: Value) -> None:
+        self.when(self.exists(thing), lambda: self.decref(thing))
+
+    def is_alone(self, thing: Value) -> Value:
+        """Whether there is one reference to an object."""
+        return self.field(thing, 0, "i32" if self.interpreter.immortal else "i64").eq(1)
+
+    def _copied(self, target: Value, a: Value, lies_well: Value) -> Value:
+        """A tensor around a copy of ``a`` with the strides of ``target``, which must be those of its shape."""
+        n, no_short = self.measured(target)
+        dims, strides, rank = self.dims(target), self.strides(target), self.ndim(target)
+        place = self.loop_for(self.dtype(a), (0, 1))[0]
+        size = self.pick(place.eq(0), self.i64(4), self.i64(8))
+
+        def compare(i: Value, step: Value, differs: Value) -> tuple[Value, Value]:
+            d = rank - 1 - i
+            return step * self.load(dims, d, "i64"), differs | (step ^ self.load(strides, d, "i64"))
+
+        _, differs = self.loop(0, rank, compare, carried=(size, self.i64(0)))
+        self.require(differs.eq(0) & (lies_well | no_short) & (n > 0) & self.is_row_major(target))
+        self.own(self.incref(a))
+        r = self.own(self.new_array(self.dtype(a), rank, dims))
+
+        def copy() -> None:
+            self.call_c("memcpy", "ptr", self.data(r), self.data(a), n * size)
+
+        def spread() -> None:
+            self.check(self.call_c("PyArray_CopyInto", "i32", r, a).eq(0))
+
+        self.when(self.is_row_major(a), copy, spread)
+        self.drop(a)
+        return self.disown(self.unrecorded(self.disown(r)))
+
+    def _add(self, have: Value, grad: Value, b: Value) -> None:
+        """Add to a gradient in place."""
+        none = self.object(None)
+        self.require(self.is_exactly(have, Tensor))
+        self.require(~self.requires_grad(have))
+        a = self.any_array_of(have)
+        n, loop, data, size = self.require_addends(a, b)
+        self.require((self.field(a, FLAGS, "i32") & WRITEABLE).ne(0))
+        one, other, bytes_ = self.data(a), self.data(b), n * size
+        apart = (self.at(one, bytes_, "i8") <= other) | (self.at(other, bytes_, "i8") <= one)
+        self.require(apart | self.same(one, other))
+        storage = self.slot(have, Tensor, "_storage")
+        self.require(self.same(storage, none) | self.is_exactly(storage, UntypedStorage))
+        for value in (have, a, b):
+            self.own(self.incref(value))
+        storage = self.when(self.same(storage, none), lambda: self.new_storage(have, a), lambda: storage)
+        self.own(self.incref(storage))
+        self.write(storage, lambda: self.run(loop, data, n, [(self.data(a), size), (self.data(b), size), (self.data(a), size)]))
+        self.drop(have, a, b, storage)
+
+
+class _Pass(_Leaves):
+    """A pass being written."""
+
+    nodes: Value
+    leaves: Value
+    visit: Value  # the function that does what is unusual, or null
+    keeps: Value  # whether the graph stays
+
+    def leave(self, condition: Value, before: Callable[[], None]) -> None:
+        """If it holds, give back the nodes and the leaves."""
+        self.count += 1
+        inside, on = f"leave{self.count}", f"stay{self.count}"
+        self.effect(f"br i1 {condition.text}, label %{inside}, label %{on}")
+        self.label(inside)
+        pair = self.own(self.call_c("PyTuple_New", "ptr", self.i64(2)))
+        self.check(self.exists(pair))
+        before()
+        for place, items in enumerate((self.nodes, self.leaves)):
+            self.put(items, pair, self.interpreter.tuple_items + 8 * place)
+        self.disown(pair)
+        self.effect(f"ret ptr {pair.text}")
+        self.label(on)
+
+    # -- beginning ------------------------------------------------------------------------------------------------------------
+    def start(self) -> None:
+        three, four = (self.same(self.operands[2], self.emit(f"inttoptr i64 {n} to ptr", "ptr")) for n in (3, 4))
+        self.require(three | four)
+        self.keeps = self.same(self.argument(2), self.object(True))
+        self.visit = self.when(four, lambda: self.argument(3), lambda: self.null)
+
+        def given() -> tuple[Value, Value]:
+            return self.incref(self.argument(0)), self.incref(self.argument(1))
+
+        self.nodes, self.leaves = map(self.own, self.when(four, given, self._first))
+
+    def _first(self) -> tuple[Value, Value]:
+        """The lists, with the root's node and gradient."""
+        root, grad, none = self.argument(0), self.argument(1), self.object(None)
+        self.require(self.is_exactly(root, Tensor))
+        self.require(self.same(self.slot(root, Tensor, "_requires_grad"), self.object(True)))
+        for modes in (state.active, state.inferring, state.interposed, state.profiling):
+            self.require(self.is_empty(modes))
+        self.require(self.call_c("PyDict_Size", "i64", self.object(hooked_leaves.data)).eq(0))  # type: ignore[attr-defined]
+        node, a = self.slot(root, Tensor, "_node"), self.any_array_of(root)
+        self.require(self.is_node(node))
+        self.require(self.same(self.dtype(a), self.slot(node, Node, "dtype")) & self.has_shape(a, self.slot(node, Node, "shape")))
+        place = self.loop_for(self.dtype(a), (0, 1))[0]
+
+        def given() -> None:
+            self.require(self.is_exactly(grad, Tensor))
+            self.require(~self.requires_grad(grad))
+            b = self.any_array_of(grad)
+            self.require(self.same(self.dtype(a), self.dtype(b)) & self.same_sizes(a, b, self.dims))
+
+        self.when(self.same(grad, none), lambda: self.require(self.size(a).eq(1)), given)
+
+        def one() -> Value:
+            r = self.new_array(self.dtype(a), self.ndim(a), self.dims(a))
+            at = self.data(r)
+            single, double = self.const(1, "f32"), self.const(1, "f64")
+            self.when(place.eq(0), lambda: self.store(single, at, 0, "f32"), lambda: self.store(double, at, 0, "f64"))
+            return self.disown(self.unrecorded(r))
+
+        self.own(self.incref(node))
+        seed = self.own(self.when(self.same(grad, none), one, lambda: self.incref(grad)))
+        nodes = self.own(self.call_c("PyList_New", "ptr", self.i64(2)))
+        self.check(self.exists(nodes))
+        for item, value in enumerate((node, seed)):
+            self.store(self.disown(value), self.items_of(nodes), item, "ptr")
+        leaves = self.call_c("PyList_New", "ptr", self.i64(0))
+        self.check(self.exists(leaves))
+        return self.disown(nodes), leaves
+
+    # -- one node ---------------------------------------------------------------------------------------------------------------
+    def rule_of(self, kind: Value) -> Value:
+        """Address of a class's place in the table of rules, or of an empty one."""
+        table = self.field(self.word(_RULES, element="ptr"), 16)
+        number = self.emit(f"ptrtoint ptr {kind.text} to i64", "i64")
+
+        def at(place: Value) -> Value:
+            return self.at(table, place * 4, "ptr")
+
+        def is_other(place: Value) -> Value:
+            found = self.load(at(place), 0, "ptr")
+            return self.exists(found) & ~self.same(found, kind)
+
+        place = self.repeat(is_other, lambda place: (place + 1) & (TABLE - 1), ((number >> 4) & (TABLE - 1),))
+        return at(place)
+
+    def step(self) -> None:
+        """Take the newest node, and send what its rule gives along its edges."""
+        size, items = self.length(self.nodes), self.items_of(self.nodes)
+        node, grad = (self.own(self.load(items, size - back, "ptr")) for back in (2, 1))
+        self.put(size - 2, self.nodes, 16, "i64")  # both references are ours
+        entry, none = self.rule_of(self.type_of(node)), self.object(None)
+        function = self.load(entry, 1, "ptr")
+        given = self.scratch(2, "ptr")
+        for place, value in enumerate((node, grad)):
+            self.store(value, given, place, "ptr")
+        three = self.emit("inttoptr i64 3 to ptr", "ptr")
+        is_usual = self.exists(function) & self.same(self.slot(node, Node, "hooks"), none) & self.is_empty(state.active)
+        made = self.when(
+            is_usual, lambda: self.call_c(function, "ptr", self.load(entry, 2, "ptr"), given, three), lambda: self.incref(none)
+        )
+        self.check(self.exists(made))
+
+        def done() -> Value:
+            self.own(made)
+            self._release(node, self.load(entry, 3, "i64"))
+            return self.disown(made)
+
+        grads = self.own(self.when(self.same(made, none), lambda: self._visited(node, grad, size), done))
+        edges = self.own(self.incref(self.slot(node, Node, "edges")))
+        a, b = self.field(edges, 16, "i64"), self.field(grads, 16, "i64")
+
+        def send(i: Value) -> None:
+            edge, part = (self.load(self.at(each, self.interpreter.tuple_items, "i8"), i, "ptr") for each in (edges, grads))
+            self.when(~self.same(edge, none) & ~self.same(part, none), lambda: self.send(node, edge, part))
+
+        self.loop(0, self.pick(a < b, a, b), send)
+        self.drop(edges, grads, grad, node)
+
+    def _visited(self, node: Value, grad: Value, size: Value) -> Value:
+        """What Python makes of a node; if there is no Python yet, or if it makes something unusual, the pass is left."""
+        self.decref(self.object(None))
+        self.leave(~self.exists(self.visit), lambda: self.put(size, self.nodes, 16, "i64"))
+        made = self.call_python(self.visit, node, grad)
+
+        def before() -> None:
+            self.decref(made, grad, node)
+
+        self.leave(self.same(made, self.object(None)), before)
+        return made
+
+    def _release(self, node: Value, frees: Value) -> None:
+        """``node.release()``, as far as it frees something."""
+        numbers = [self.object(kind) for kind in (bool, int, float, complex, type(None))]
+
+        def holds_tensors() -> Value:
+            saved = self.slot(node, Node, "saved")
+
+            def step(i: Value, found: Value) -> Value:
+                kind = self.type_of(self.load(self.at(saved, self.interpreter.tuple_items, "i8"), i, "ptr"))
+                is_number = self.const(False, "b1")
+                for each in numbers:
+                    is_number = is_number | self.same(kind, each)
+                return found | self.cast(~is_number, "i64")
+
+            usual = self.is_exactly(saved, tuple)
+            count = self.when(usual, lambda: self.field(saved, 16, "i64"), lambda: self.i64(0))
+            return self.loop(0, count, step, carried=(self.i64(0),)).ne(0)
+
+        def free() -> None:
+            past = self.slot(node, Node, "saved")
+            self.fill(node, Node, saved=self.incref(self.object(None)))
+            self.decref(past)
+
+        is_wanted = frees.ne(0) & ~self.keeps
+        is_wanted = is_wanted & self.when(is_wanted & frees.eq(2), holds_tensors, lambda: self.const(True, "b1"))
+        self.when(is_wanted, free)
+
+    # -- along an edge ------------------------------------------------------------------------------------------------------------
+    def send(self, node: Value, edge: Value, grad: Value) -> None:
+        is_output = self.is_exactly(edge, Output)
+        plain = self.is_plain(edge)
+        is_leaf = plain | self.when(plain | is_output, lambda: plain, lambda: ~self.is_node(edge))
+
+        def inside() -> None:
+            self.when(is_output, lambda: self._to_output(node, edge, grad), lambda: self._to_node(node, edge, grad))
+
+        self.when(is_leaf, lambda: self._to_leaf(node, edge, grad), inside)
+
+    def _fitted(self, fits: Value, shape: Callable[[], Value], node: Value, edge: Value, grad: Value) -> Value:
+        """The gradient (owned) as the edge wants it; ``shape`` makes a tuple (a new reference)."""
+
+        def rows() -> Value:
+            """The sum of rows."""
+            self.require(self.exists(self.word(_SUMMED, element="ptr")) & self.is_empty(state.active))
+            a = self.any_array_of(grad)
+            self.require(self.ndim(a).eq(2) & self.is_row_major(a))
+            wanted, given = self.own(shape()), self.scratch(2, "ptr")
+            for place, value in enumerate((grad, wanted)):
+                self.store(value, given, place, "ptr")
+            two = self.emit("inttoptr i64 2 to ptr", "ptr")
+            made = self.call_c(Value(self, "@summed", "ptr"), "ptr", self.word(_SUMMED, element="ptr"), given, two)
+            self.drop(wanted)
+            self.check(self.exists(made))
+
+            def leave() -> None:
+                self.decref(made)
+                self.decline()
+
+            self.case(self.same(made, self.object(None)), leave)
+            return made
+
+        def other() -> Value:
+            return self.attempt(rows, lambda: self.call_python(self.object(python.brought), grad, node, edge))
+
+        return self.own(self.when(fits, lambda: self.incref(grad), other))
+
+    def _to_leaf(self, node: Value, edge: Value, grad: Value) -> None:
+        a, target = self.slot(grad, Tensor, "_array"), self.slot(edge, Tensor, "_array")
+        dense = self.is_exactly(a, np.ndarray) & self.is_exactly(target, np.ndarray)
+        same = self.when(dense, lambda: self.same(self.dtype(a), self.dtype(target)), lambda: self.const(False, "b1"))
+        fits = self.when(same, lambda: self.same_sizes(a, target, self.dims), lambda: same)
+
+        def shape() -> Value:
+            self.require(same)
+            return self.shape(target)
+
+        grad = self._fitted(fits, shape, node, edge, grad)
+        n, items = self.length(self.leaves), self.items_of(self.leaves)
+        place = self.repeat(
+            lambda i: self.when(i < n, lambda: ~self.same(self.load(items, i, "ptr"), edge), lambda: self.const(False, "b1")),
+            lambda i: i + 3,
+            (self.i64(0),),
+        )
+
+        def first() -> None:
+            is_leaf = self.same(self.slot(edge, Tensor, "_node"), self.object(None))
+
+            def moved() -> None:
+                self.call_c("PyErr_SetObject", None, self.object(RuntimeError), self.object(python.MOVED))
+
+            self.when(is_leaf, lambda: None, moved)
+            self.check(is_leaf)
+            for value in (edge, grad, self.object(False)):
+                self.check(self.call_c("PyList_Append", "i32", self.leaves, value).eq(0))
+
+        self.when(place >= n, first, lambda: self._to_known_leaf(place, grad))
+        self.drop(grad)
+
+    def _to_known_leaf(self, place: Value, grad: Value) -> None:
+        """Add to a leaf's gradient: into what is a sum already, as nobody else has it."""
+        have, is_sum = (self.load(self.items_of(self.leaves), place + k, "ptr") for k in (1, 2))
+
+        def into() -> None:
+            self.require(self.same(is_sum, self.object(True)) & self.is_exactly(have, Tensor) & self.is_empty(state.active))
+            a, b = self.any_array_of(have), self.any_array_of(grad)
+            n, loop, data, size = self.require_addends(a, b)
+            self.run(loop, data, n, [(self.data(a), size), (self.data(b), size), (self.data(a), size)])
+
+        def anew() -> None:
+            self.own(self.incref(have))
+            made = self.total(have, grad)
+            self.drop(have)
+            self.replace(self.leaves, place + 1, made)
+            mine = self.is_exactly(made, Tensor)
+            array = self.when(mine, lambda: self.slot(made, Tensor, "_array"), lambda: self.null)
+            mine = mine & ~self.same(array, self.slot(grad, Tensor, "_array"))
+            self.replace(self.leaves, place + 2, self.incref(self.pick(mine, self.object(True), self.object(False))))
+
+        self.attempt(into, anew)
+
+    def _place_of(self, node: Value) -> tuple[Value, Value]:
+        """The place of a node among those that wait, or the one where it has to be put, and whether it is there."""
+        seq, items = self.call_c("PyLong_AsLong", "i64", self.slot(node, Node, "seq")), self.items_of(self.nodes)
+        n = self.length(self.nodes) >> 1
+
+        def halve(low: Value, high: Value) -> tuple[Value, Value]:
+            middle = (low + high) >> 1
+            its = self.call_c("PyLong_AsLong", "i64", self.slot(self.load(items, middle * 2, "ptr"), Node, "seq"))
+            is_older = its < seq
+            return self.pick(is_older, middle + 1, low), self.pick(is_older, high, middle)
+
+        place, _ = self.repeat(lambda low, high: low < high, halve, (self.i64(0), n))
+        is_there = self.when(place < n, lambda: self.same(self.load(items, place * 2, "ptr"), node), lambda: self.const(False, "b1"))
+        return place * 2, is_there
+
+    def _insert(self, place: Value, node: Value, grad: Value) -> None:
+        for k, value in enumerate((node, grad)):
+            self.check(self.call_c("PyList_Insert", "i32", self.nodes, place + k, value).eq(0))
+
+    def _to_node(self, node: Value, edge: Value, grad: Value) -> None:
+        a, shape = self.slot(grad, Tensor, "_array"), self.slot(edge, Node, "shape")
+        dense = self.is_exactly(a, np.ndarray)
+        same = self.when(dense, lambda: self.same(self.dtype(a), self.slot(edge, Node, "dtype")), lambda: dense)
+        fits = self.when(same, lambda: self.has_shape(a, shape), lambda: same)
+
+        def wanted() -> Value:
+            self.require(same)
+            return self.incref(shape)
+
+        grad = self._fitted(fits, wanted, node, edge, grad)
+        place, is_there = self._place_of(edge)
+
+        def add() -> None:
+            have = self.own(self.incref(self.load(self.items_of(self.nodes), place + 1, "ptr")))
+            made = self.total(have, grad)
+            self.drop(have)
+            self.replace(self.nodes, place + 1, made)
+
+        self.when(is_there, add, lambda: self._insert(place, edge, grad))
+        self.drop(grad)
+
+    def _to_output(self, node: Value, edge: Value, grad: Value) -> None:
+        """To one output of a node with several, whose gradients are a list."""
+        grad = self.own(self.call_python(self.object(python.brought), grad, node, edge))
+        source = self.slot(edge, Output, "node")
+        index = self.call_c("PyLong_AsLong", "i64", self.slot(edge, Output, "index"))
+        place, is_there = self._place_of(source)
+
+        def begin() -> None:
+            count = self.field(self.slot(source, Node, "shape"), 16, "i64")
+            made = self.own(self.call_c("PyList_New", "ptr", count))
+            self.check(self.exists(made))
+            none, items = self.object(None), self.items_of(made)
+            self.loop(0, count, lambda i: self.store(self.incref(none), items, i, "ptr"))
+            self._insert(place, source, made)
+            self.drop(made)
+
+        self.when(is_there, lambda: None, begin)
+        grads = self.load(self.items_of(self.nodes), place + 1, "ptr")
+        have = self.load(self.items_of(grads), index, "ptr")
+
+        def add() -> Value:
+            self.own(self.incref(have))
+            made = self.total(have, grad)
+            self.drop(have)
+            return made
+
+        made = self.when(self.same(have, self.object(None)), lambda: self.incref(grad), add)
+        self.replace(grads, index, made)
+        self.drop(grad)
+
+    # -- end ------------------------------------------------------------------------------------------------------------------------
+    def settle(self) -> None:
+        """Add to the leaves' gradients, up to one that needs Python."""
+        n, yes, no = self.length(self.leaves), self.const(True, "b1"), self.const(False, "b1")
+
+        def each(i: Value) -> Value:
+            leaf, grad = (self.load(self.items_of(self.leaves), i + k, "ptr") for k in (0, 1))
+
+            def add() -> Value:
+                def usual() -> Value:
+                    self.accumulate(leaf, grad)
+                    return yes
+
+                return self.attempt(usual, lambda: no)
+
+            is_done = self.when(self.same(self.slot(leaf, Tensor, "_requires_grad"), self.object(True)), add, lambda: yes)
+
+            def before() -> None:
+                self.check(self.call_c("PyList_SetSlice", "i32", self.leaves, self.i64(0), i, self.null).eq(0))
+
+            self.leave(~is_done, before)
+            return i + 3
+
+        self.repeat(lambda i: i < n, each, (self.i64(0),))
+
+
+def backward(code: Code) -> str:
+    """``f(root, grad, keep)``, or ``f(nodes, leaves, keep, visit)`` to go on: True at the end, the lists where Python has to go on."""
+    k = _Pass(code, "backward")
+    k.start()
+    k.repeat(lambda: k.length(k.nodes) > 0, lambda: k.step(), ())
+    k.settle()
+    k.drop(k.nodes, k.leaves)
+    k.give(k.incref(k.object(True)))
+    return k.finish()
+
+
+def of_passes(table: RuleTable) -> records.Record:
+    """The record of the engine, which looks rules up in ``table``.
+
+    Raises:
+        Unfit, Unsupported: NumPy's loops lie otherwise.
+    """
+    record, summed = records.Record(), primitive("_sum_to_size")
+    record.put_loops(np.add, records.DTYPES[:2])
+    record.put(records.LIMIT, adding.threshold)
+    record.keep(_RULES, table.words)
+    rows = of_sums(summed)
+    record.kept.append(rows)
+    record.keep(_SUMMED, rows.words)
+    return record
