@@ -112,13 +112,19 @@ class Plan:
 
 
 class Plans:
-    """The plans of one optimizer, by parameter; made when first needed, and again when they no longer fit."""
+    """The plans of one optimizer, by parameter; made when first needed, and again when they no longer fit.
 
-    __slots__ = ("_by_param", "_tables")
+    Attributes:
+        groups_done: how many groups the present step has updated through arrays.
+        launch, wait, waited: what machine code is given, and after how many steps in Python another one is made (``_launching``).
+    """
+
+    __slots__ = ("_by_param", "_tables", "groups_done", "launch", "wait", "waited")
 
     def __init__(self) -> None:
         self._by_param: dict[int, Plan] = {}
         self._tables: dict[Any, Any] = {}
+        self.groups_done, self.launch, self.wait, self.waited = 0, None, 1, 0
 
     def rows(self, optimizer: Any, group: dict[str, Any], names: tuple[str, ...]) -> Rows | None:
         """The plans of the group's parameters that have a gradient, each with the gradient.

@@ -14,6 +14,7 @@ from ..autograd.grad_mode import enable_grad
 from ..core.dtype import dtype, float32, float64, get_default_dtype
 from ..core.state import set_grad, thread
 from ..core.tensor import Tensor, storage_of
+from ._launching import found, prepare
 from .optimizer import Optimizer, ParamsT
 
 CAPTURABLE_DEVICES = ("cuda",)
@@ -127,6 +128,9 @@ class GroupOptimizer(Optimizer):
         Raises:
             ValueError: the memory of a parameter is read-only; no parameter of its group has been updated then.
         """
+        launch = self._plans.launch
+        if launch is not None and closure is None and found[0](launch.words, self.state, self.param_groups):
+            return None
         loss = None
         grad_mode = thread.grad_mode
         try:
@@ -142,6 +146,8 @@ class GroupOptimizer(Optimizer):
             except BaseException:  # a signal handler's, as the call began
                 set_grad(grad_mode)
                 raise
+        if found:
+            prepare(self)
         return loss
 
     def _update_group(self, group: dict[str, Any]) -> None:

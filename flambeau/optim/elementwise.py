@@ -138,34 +138,35 @@ class ElementwiseOptimizer(GroupOptimizer):
     @classmethod
     def _advance(cls, group: dict[str, Any], counters: Sequence[Any]) -> tuple[Form, list[Any]]:
         """Count a step; the form of the rule for it, and its numbers: Python's, or tensors where the update is recorded."""
-        lr, weight_decay, is_recorded = group.get("lr"), group.get("weight_decay", 0), group.get("differentiable")
+        lr, is_recorded = group.get("lr"), group.get("differentiable")
         if isinstance(lr, Tensor):
-            lr = scalar(lr)
-            group = {**group, "lr": lr}
+            group = {**group, "lr": scalar(lr)}
+        if counters:
+            step, *others = counters
+            step += 1
+            counters = [step.item(), *others]
+        form, numbers = cls._formed(group, counters)
+        return form, [value if value.__class__ is float or is_recorded else float(number(value)) for value in numbers]
+
+    @classmethod
+    def _formed(cls, group: dict[str, Any], counters: Sequence[Any]) -> tuple[Form, list[Any]]:
+        """The form of the rule for a group's options, and its numbers as they are computed; the first counter is a number."""
+        lr, weight_decay = group.get("lr"), group.get("weight_decay", 0)
         decays = weight_decay != 0
         decoupled = decays and bool(group.get("decoupled_weight_decay"))
         given = {
             "maximize": bool(group["maximize"]),
             "weight_decay": weight_decay if decays and not decoupled else None,
             "shrink": 1 - lr * weight_decay if decoupled else None,
+            **cls._numbers(group, *counters),
         }
-        if counters:
-            step, *others = counters
-            step += 1
-            given.update(cls._numbers(group, step.item(), *others))
-        else:
-            given.update(cls._numbers(group))
         terms: list[Any] = []
         numbers = []
         for value in given.values():
-            if value.__class__ is float:
-                terms.append(NUMBER)
+            is_term = value is None or value is True or value is False
+            terms.append(value if is_term else NUMBER)
+            if not is_term:
                 numbers.append(value)
-            elif value is None or value is True or value is False:
-                terms.append(value)
-            else:
-                terms.append(NUMBER)
-                numbers.append(value if is_recorded else float(number(value)))
         return form_of(cls, cls._kept(group), tuple(given), tuple(terms)), numbers
 
     def _update_arrays(self, group: dict[str, Any]) -> bool:
@@ -175,6 +176,7 @@ class ElementwiseOptimizer(GroupOptimizer):
         rows = self._plans.rows(self, group, (*self._kept(group), *self._counters))
         if rows:
             run_ignoring_fp(self._update_rows, group, rows)
+            self._plans.groups_done += 1
         return rows is not None
 
     def _update_rows(self, group: dict[str, Any], rows: Rows) -> None:

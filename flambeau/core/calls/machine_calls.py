@@ -81,6 +81,20 @@ def offer(function: Any, lines: list[str], offers: list[Offer]) -> None:
         _accept_all()
 
 
+def when_there(name: str, accept: Callable[[Any], Any]) -> None:
+    """Have ``accept`` called with the function of machine code of that name as soon as it is there, if ever."""
+
+    def take() -> None:
+        machine = _finders[0](name, "alone")
+        if machine is not None:
+            accept(machine)
+
+    if CHOSEN != "python":
+        _waiting.append(take)
+        if _finders:
+            _accept_all()
+
+
 def _accept_all() -> None:
     """Exchange what waits. Threads may do so at once: each takes what is there."""
     while _waiting:

@@ -107,14 +107,8 @@ def _kernel_of(form: Any, dtype: np.dtype, states: int) -> Kernel | None:
         return None
 
 
-@native("optim.step")
-def step(form: Any, rows: Any, numbers: Sequence[tuple[float, ...]]) -> bool | None:
-    """Update the tensors of ``rows`` (see ``optim._arrays``) by a rule; None where that is not for a kernel.
-
-    Args:
-        form: the rule, with ``names`` of its numbers and ``on_arrays(param and gradient and states, numbers)``.
-        numbers: the rule's numbers for each row; the same tuple where they are equal.
-    """
+def prepared(form: Any, rows: Any) -> tuple[Kernel, Table] | None:
+    """The kernel of a rule for the tensors of ``rows``, and their table; None where that is not for a kernel."""
     for plan, grad in rows:
         if grad.strides != plan.strides and not plan.is_laid_out_as(grad):
             return None
@@ -128,8 +122,21 @@ def step(form: Any, rows: Any, numbers: Sequence[tuple[float, ...]]) -> bool | N
     if key not in _kernels:
         _kernels[key] = _kernel_of(*key)
     run = _kernels[key]
-    if run is None:
+    return None if run is None else (run, table)
+
+
+@native("optim.step")
+def step(form: Any, rows: Any, numbers: Sequence[tuple[float, ...]]) -> bool | None:
+    """Update the tensors of ``rows`` (see ``optim._arrays``) by a rule; None where that is not for a kernel.
+
+    Args:
+        form: the rule, with ``names`` of its numbers and ``on_arrays(param and gradient and states, numbers)``.
+        numbers: the rule's numbers for each row; the same tuple where they are equal.
+    """
+    found = prepared(form, rows)
+    if found is None:
         return None
+    run, table = found
     first = numbers[0]
     values = np.array([first] if numbers.count(first) == len(numbers) else numbers, np.float64)
     gradients = np.array([id(grad) for _, grad in rows], np.int64)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.arrays.native import NoKernel, switch
 from ...core.calls.machine_calls import CHOSEN, take_over
-from . import backward, forms, joins, products, records, rules, views
+from . import backward, forms, joins, products, records, rules, steps, views
 from .code import Code, builtin
 from .interpreter import Unsupported
 
@@ -35,6 +35,7 @@ _FORMS = (
     joins.joined,
     joins.stacked,
     backward.backward,
+    steps.step,
 )
 _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
     "transpose": ("transposed", records.of_views),
@@ -55,6 +56,8 @@ _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
 }
 
 _RULES: dict[str, tuple[str, Callable[[Any, Any], records.Record]]] = {"nn.functional.linear": ("linear_rule", rules.of_linear_rule)}
+# Functions that belong to no operation.
+_ALONE: dict[str, tuple[str, Callable[[], records.Record]]] = {"optimizer step": ("step", steps.of_steps)}
 
 
 def _found(op: Any, form: str, more: tuple[Any, ...]) -> tuple[str, records.Record]:
@@ -63,6 +66,9 @@ def _found(op: Any, form: str, more: tuple[Any, ...]) -> tuple[str, records.Reco
     Raises:
         Unfit: there is none.
     """
+    if form == "alone":
+        name, record_alone = _ALONE[op]
+        return name, record_alone()
     if form == "pointwise":
         record, operands = records.of_pointwise(op)
         return "unary" if operands == 1 else "binary", record
@@ -99,7 +105,7 @@ def start() -> None:
             name, record = _found(op, form, more)
         except (records.Unfit, Unsupported):  # the latter where NumPy's loops of this operation lie otherwise
             return None
-        made = builtin(op.name, addresses[name], record)
+        made = builtin(getattr(op, "name", op), addresses[name], record)
         if form == "rule":
             table.put(more[0], addresses[name], record)
         return made
