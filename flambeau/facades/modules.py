@@ -29,6 +29,7 @@ ELSEWHERE = {
     **{f"_library.{name}": f"aten.library.{name}" for name in "autograd custom_ops infer_schema opcheck".split()},
     **dict.fromkeys(("distributed.tensor.device_mesh", "distributed._tensor.device_mesh"), "distributed.device_mesh"),
     "distributed._tensor.placement_types": "distributed.tensor.placement_types",
+    "distributed.tensor._utils": "distributed.tensor._spec",
     "distributed._tensor.api": "distributed.tensor._api",
     **{
         name: f"facades.{name}"

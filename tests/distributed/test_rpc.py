@@ -126,6 +126,7 @@ def check():
     theirs = rpc.remote("w1", torch.add, args=(torch.ones(1), 1))
     assert rpc.rpc_sync("w1", total, args=(theirs,)) == 4
     assert rpc.rpc_sync("w1", chained, args=("w0", torch.ones(1))) == 4
+    gathering()
     backwards()
     del counter, theirs
     alive()  # exceptions that were raised hold frames, and these references
@@ -133,6 +134,22 @@ def check():
     while rpc.rpc_sync("w1", alive) and time.monotonic() < end:
         time.sleep(0.02)
     assert rpc.rpc_sync("w1", alive) == 0
+
+
+def gathers(own):
+    # in all workers at once
+    for turn in range(3):
+        assert rpc.api._all_gather((own, turn)) == {name: (name, turn) for name in ("w0", "w1", "w2")}
+    rpc.api._barrier(["w0", "w1", "w2"])
+    assert rpc.api._all_gather(turn, [own]) == {own: turn}
+    return rpc.api._require_initialized(rpc._is_current_rpc_agent_set)()
+
+
+def gathering():
+    others = [rpc.rpc_async(name, gathers, args=(name,)) for name in ("w1", "w2")]
+    assert gathers("w0") and all(other.wait() for other in others)
+    assert "w0 is not contained" in raised(RuntimeError, lambda: rpc.api._all_gather(0, ["w1"]))
+    assert "(100 ms)" in raised(RuntimeError, lambda: rpc.api._all_gather(0, timeout=0.1))
 
 
 def backwards():

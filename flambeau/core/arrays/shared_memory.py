@@ -60,7 +60,7 @@ class _Process:
 
 
 class _Pages:
-    """What a memory holds of the system: a descriptor and a mapping, given back with it.
+    """Descriptor and mapping of a memory, given back to the system with it.
 
     Not by the memory itself: while an object's own ``__del__`` runs, a weak reference still gives it to other threads, and the call that
     unmaps lets them run. They would have a memory without pages.

@@ -6,6 +6,7 @@ from ...core import late as _late
 from . import functions as functions
 from .agent import WorkerInfo as WorkerInfo
 from .api import (
+    _is_current_rpc_agent_set as _is_current_rpc_agent_set,
     get_rpc_timeout as get_rpc_timeout,
     get_worker_info as get_worker_info,
     init_rpc as init_rpc,

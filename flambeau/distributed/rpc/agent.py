@@ -25,6 +25,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ...facades.futures import Future
@@ -160,11 +161,11 @@ class Agent:
         data, future, number = dumps(self, what), Future[Any](), next(self._numbers)
         if (context := contexts.current()) is not None:
             context.workers.add(to)
-        if to == self.me.id:
-            self._serve(code, bytearray(data), lambda status, answer: self._answer(future, status, answer))
-            return future
         with self._lock:
             self._pending[number] = (future, time.monotonic() + limit if limit else float("inf"), to, limit)
+        if to == self.me.id:
+            self._serve(code, bytearray(data), partial(self._answer, number))
+            return future
         try:
             self._connection(to).send(number, code, data)
         except OSError as error:
@@ -213,14 +214,17 @@ class Agent:
         try:
             while True:
                 number, status, data = connection.receive()
-                with self._lock:
-                    entry = self._pending.pop(number, None)
-                if entry is not None:
-                    self._answer(entry[0], status, data)
+                self._answer(number, status, data)
         except (OSError, pickle.UnpicklingError, ValueError) as error:
             self._lose(to, error)
 
-    def _answer(self, future: Future[Any], status: int, data: bytes | bytearray) -> None:
+    def _answer(self, number: int, status: int, data: bytes | bytearray) -> None:
+        """Give an answer to what waits for it, if it still does."""
+        with self._lock:
+            entry = self._pending.pop(number, None)
+        if entry is None:
+            return
+        future = entry[0]
         value: Any = None
         error: Exception | None = None
         try:

@@ -8,6 +8,7 @@ have proved the job's secret.
 from __future__ import annotations
 
 import datetime
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from ..rendezvous import rendezvous
 from ..stores import PrefixStore
 from . import agent as agents
 from .agent import Agent, WorkerInfo, agent
+from .gathering import all_gather as _all_gather, barrier as _barrier  # noqa: F401
 from .options import BackendType, RpcBackendOptions, TensorPipeRpcBackendOptions
 from .rref import RRef
 
@@ -23,8 +25,25 @@ __all__ = [
     "get_rpc_timeout", "get_worker_info", "init_rpc", "is_available", "remote", "rpc_async", "rpc_sync", "shutdown",
 ]  # fmt: skip
 
-_UNSET = -1.0
+UNSET_RPC_TIMEOUT = -1.0  # the agent's
+DEFAULT_SHUTDOWN_TIMEOUT = 0.0  # none
 _made = 0  # times that this process has joined, which is the same for all
+
+
+def _is_current_rpc_agent_set() -> bool:
+    """Whether this process has joined. Source: torch.distributed.rpc._is_current_rpc_agent_set."""
+    return agents.current is not None
+
+
+def _require_initialized(func: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which raises ``RuntimeError`` before ``init_rpc``. Source: torch.distributed.rpc.api._require_initialized."""
+
+    @functools.wraps(func)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        agent()
+        return func(*args, **kwargs)
+
+    return checked
 
 
 def is_available() -> bool:
@@ -96,7 +115,7 @@ def rpc_async(
     func: Callable[..., Any],
     args: tuple[Any, ...] | None = None,
     kwargs: dict[str, Any] | None = None,
-    timeout: float = _UNSET,
+    timeout: float = UNSET_RPC_TIMEOUT,
 ) -> Future[Any]:
     """Call a function in another process, and go on.
 
@@ -126,7 +145,7 @@ def rpc_sync(
     func: Callable[..., Any],
     args: tuple[Any, ...] | None = None,
     kwargs: dict[str, Any] | None = None,
-    timeout: float = _UNSET,
+    timeout: float = UNSET_RPC_TIMEOUT,
 ) -> Any:
     """Call a function in another process, and wait for its result.
 
@@ -154,7 +173,7 @@ def remote(
     func: Callable[..., Any],
     args: tuple[Any, ...] | None = None,
     kwargs: dict[str, Any] | None = None,
-    timeout: float = _UNSET,
+    timeout: float = UNSET_RPC_TIMEOUT,
 ) -> RRef[Any]:
     """Call a function in another process, and leave its result there.
 
@@ -213,7 +232,7 @@ def get_rpc_timeout() -> float:
     return agent().timeout
 
 
-def shutdown(graceful: bool = True, timeout: float = 0) -> None:
+def shutdown(graceful: bool = True, timeout: float = DEFAULT_SHUTDOWN_TIMEOUT) -> None:
     """Leave.
 
     Args:

@@ -1,0 +1,1 @@
+from flambeau.distributed.tensor._spec import *
