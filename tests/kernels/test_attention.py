@@ -39,8 +39,7 @@ def check(
         expected = FORWARD(query, key, value, mask, is_causal, scale, None)
         slopes = BACKWARD(grad, query, key, value, mask, *expected, is_causal, scale, None, False)
     got = kernels.attention(query, key, value, mask, is_causal, scale, None)
-    assert (got is None) == (query.shape[-2] == 1)  # one query is left to the reference
-    got = expected if got is None else got
+    assert got is not None
     got_slopes = kernels.attention_backward(grad, query, key, value, mask, *got, is_causal, scale, None, False)
     assert got_slopes is not None
     for name, a, b in zip(("output", "log_sum", "query", "key", "value"), (*got, *got_slopes), (*expected, *slopes), strict=True):
@@ -194,15 +193,53 @@ def test_the_number_of_threads_does_not_change_a_bit() -> None:
         assert all(np.array_equal(a, b) for a, b in zip(run, runs[0], strict=True))
 
 
+# -- one query -------------------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
+@pytest.mark.parametrize("kind", ["none", "bool", "added", "nothing"])
+def test_one_query_beside_a_cache(dtype: str, kind: str) -> None:
+    """Parts of a longer cache, heads inside of rows, and heads that share keys, of every dtype."""
+    rng, dtype_of = np.random.default_rng(11), getattr(torch, dtype)
+    close = {"float32": 1e-6, "float64": 1e-14, "bfloat16": 8e-3, "float16": 1e-3}[dtype]
+    for keys, width, out, shared in ((1, 3, 3, 1), (31, 16, 64, 2), (TILE, 33, 17, 1), (700, 72, 40, 3)):
+        cache = torch.tensor(rng.standard_normal((2, 2, keys + 9, width + out)), dtype=dtype_of)
+        key, value = cache[:, :, 4 : keys + 4].split([width, out], -1)
+        query = torch.tensor(rng.standard_normal((2, 1, 2 * shared, width)), dtype=dtype_of).transpose(1, 2)
+        seen = torch.tensor(rng.random((2, 1, 1, keys)) < (0.6 if kind == "bool" else 0.0))
+        added = torch.tensor(rng.standard_normal((1, keys)), dtype=dtype_of)
+        mask = {"none": None, "added": added}.get(kind, seen)
+        got = F.scaled_dot_product_attention(query, key, value, mask, enable_gqa=shared > 1)
+        with native.disabled():
+            exact = [None if mask is None else mask if mask.dtype is torch.bool else mask.double()]
+            wanted = F.scaled_dot_product_attention(query.double(), key.double(), value.double(), *exact, enable_gqa=shared > 1)
+        assert got.dtype is dtype_of and got.shape == wanted.shape
+        torch.testing.assert_close(got.double(), wanted, rtol=close, atol=close)
+
+
+def test_heads_of_one_query_are_shared_out_without_a_difference() -> None:
+    query, key, value, _ = operands(np.random.default_rng(12), (6,), (1, 900, 40, 40))
+    before, runs = pool.threads, []
+    try:
+        for count in (1, 2, 3):
+            pool.set_threads(count)
+            runs.append(kernels.attention(query, key, value, None, False, 0.3, None))
+    finally:
+        pool.set_threads(before)
+    assert all(np.array_equal(a, b) for run in runs[1:] for a, b in zip(run, runs[0], strict=True))
+
+
 # -- calls ---------------------------------------------------------------------------------------------------------------------------
 def test_what_is_left_to_the_reference() -> None:
     query, key, value, _ = operands(np.random.default_rng(10), (2,), (8, 9, 4, 4))
     half = [array.astype(np.float16) for array in (query, key, value)]
-    empty, one = (query[:, :0], key, value), (query[:, :1], key, value)
+    empty = (query[:, :0], key, value)
+    single, deep = (query[:, :1], key, value), [np.ones((1, 1, 1025), np.float32)] * 3
     for arrays, mask in (
         (half, None),
         (empty, None),
-        (one, None),
+        (deep, None),
+        (single, np.zeros((1, 9))),
+        (single, np.zeros((1, 1), np.float32)),
+        ([array[None, None, None] for array in single], None),
         ((query[:0], key[:0], value[:0]), None),
         ((query, key, value), np.zeros((8, 9))),
     ):

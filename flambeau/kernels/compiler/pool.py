@@ -63,20 +63,32 @@ _PROCESSORS = {
 }
 
 
+def instructions(target: targets.Target) -> tuple[str, str, str]:
+    """For a loop that waits: the declaration and the call of a pause, and the call that lets the processor's other threads run."""
+    _, _, _, sched_yield, pause, operand = _processor(target)
+    return f"declare void {pause.partition('(')[0]}({operand})", f"call void {pause}", _syscall(target, sched_yield)
+
+
+def _processor(target: targets.Target) -> tuple[str, str, int, int, str, str]:
+    return _PROCESSORS[target.triple.split("-")[0]]
+
+
+def _syscall(target: targets.Target, number: int, a: str = "0", b: str = "0", c: str = "0") -> str:
+    instruction, registers = _processor(target)[:2]
+    return f'call i64 asm sideeffect "{instruction}", "{registers}"(i64 {number}, i64 {a}, i64 {b}, i64 {c}, i64 0, i64 0, i64 0)'
+
+
 def source(target: targets.Target) -> tuple[str, str, str]:
     """The IR of ``launch(record, function, arguments, chunks)``, of ``worker(record)``, which never returns, and of
     ``replay(record, block, arrays)``, a list of launches."""
-    instruction, registers, futex, sched_yield, pause, operand = _PROCESSORS[target.triple.split("-")[0]]
-
-    def syscall(number: int, a: str = "0", b: str = "0", c: str = "0") -> str:
-        return f'call i64 asm sideeffect "{instruction}", "{registers}"(i64 {number}, i64 {a}, i64 {b}, i64 {c}, i64 0, i64 0, i64 0)'
-
+    futex = _processor(target)[2]
+    declaration, pause, give_way = instructions(target)
     values = {
-        "declaration": f"declare void {pause.partition('(')[0]}({operand})",
-        "pause": f"call void {pause}",
-        "wait": syscall(futex, "%epoch_number", "128", "%seen_epoch"),
-        "wake": syscall(futex, "%epoch_number", "129", "%more"),
-        "give_way": syscall(sched_yield),
+        "declaration": declaration,
+        "pause": pause,
+        "wait": _syscall(target, futex, "%epoch_number", "128", "%seen_epoch"),
+        "wake": _syscall(target, futex, "%epoch_number", "129", "%more"),
+        "give_way": give_way,
         "spin": SPIN,
         "patience": PATIENCE,
         "most_units": _UNITS,

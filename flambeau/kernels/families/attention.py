@@ -19,6 +19,8 @@ from ..compiler.pool import pool
 from ..compiler.target import current
 from .attention_kernels import TILE, Mask, OfOperands, attend, attention_slopes
 from .microkernel import Scratch
+from .rows import float_element, wide_dtype
+from .single_query import DEEPEST, Steps, attend_single
 
 Layout = tuple[tuple[int, ...], tuple[int, ...]]  # shape, and strides in elements
 
@@ -31,6 +33,7 @@ class Plan(NamedTuple):
 
 
 _DEEPEST = 1024  # elements of a query: a score is one sum from the first to the last, whose rounding grows with their number
+_TOGETHER = 1 << 15  # multiply-adds of a chunk of matrices with one query
 
 
 def _leads(shape: tuple[int, ...], strides: tuple[int, ...], lead: tuple[int, ...]) -> np.ndarray:
@@ -126,6 +129,92 @@ def _operands(*arrays: np.ndarray) -> tuple[np.ndarray, ...] | None:
     return tuple([_with_rows(array) for array in arrays])
 
 
+# -- one query -----------------------------------------------------------------------------------------------------------------
+class _Single(NamedTuple):
+    """Execution plan for one query a matrix: the launch, shape and strides of the output, the dtype of sums of exponentials."""
+
+    run: Callable[..., None]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: type
+
+
+_singles: dict[Any, _Single | None] = {}  # by layouts; a cache that grows by a key at each step has a new one each time
+
+
+def _steps(shape: tuple[int, ...], strides: tuple[int, ...], lead: tuple[int, ...], size: int) -> list[int]:
+    """From matrix to matrix of an operand along three leading dimensions of which ``lead`` are the last, in elements."""
+    own = [0] * (5 - len(shape)) + [step // size if n > 1 else 0 for n, step in zip(shape[:-2], strides, strict=False)]
+    return own[-3:]
+
+
+def _plan_single(
+    query: np.ndarray, key: np.ndarray, value: np.ndarray, mask: np.ndarray | None, is_causal: bool, scale: float
+) -> _Single | None:
+    """None where there is no kernel."""
+    dtype, operands, (keys, depth), out_depth = query.dtype, (query, key, value), key.shape[-2:], value.shape[-1]
+    element, size = float_element(dtype), dtype.itemsize
+    if element is None or max(depth, out_depth) > DEEPEST or max(array.ndim for array in operands) > 5:
+        return None
+    if any(array.dtype != dtype or not array.size for array in operands):
+        return None
+    lead = np.broadcast_shapes(*[array.shape[:-2] for array in operands])
+    steps = [_steps(array.shape, array.strides, lead, size) for array in operands]
+    shape = (*lead, 1, out_depth)
+    strides = preserved_strides(query) if is_fused_attention(query, key, value) else contiguous_strides(shape)
+    steps.append(_steps(shape, strides, lead, 1))
+    if mask is None:
+        steps.append([0, 0, 0])
+    elif mask.dtype not in (np.bool_, dtype) or mask.ndim > len(shape) or mask.shape[-2:] != (1, keys):
+        return None
+    else:
+        steps.append(_steps(mask.shape, mask.strides, lead, mask.itemsize))
+    outer, middle, inner = (Steps(**dict(zip(fields_of(Steps), along, strict=True))) for along in zip(*steps, strict=True))
+    matrices, sizes = math.prod(lead), [1, 1, *lead][-2:]
+    per_chunk = max(1, _TOGETHER // (keys * (depth + out_depth)))
+    run = attend_single(element, "" if mask is None else ELEMENTS[mask.dtype]).bind(
+        -(-matrices // per_chunk), matrices=matrices, middle=sizes[0], inner=sizes[1], by_outer=outer, by_middle=middle, by_inner=inner,
+        per_chunk=per_chunk, keys=min(keys, 1) if is_causal else keys, depth=depth, out_depth=out_depth,
+        by_key=key.strides[-2] // size, by_value=value.strides[-2] // size, scale=scale,
+    )  # fmt: skip
+    return _Single(run, shape, strides, wide_dtype(element))
+
+
+def _of_single(
+    query: np.ndarray, key: np.ndarray, value: np.ndarray, mask: np.ndarray | None, is_causal: bool, scale: float
+) -> tuple[np.ndarray, np.ndarray] | None:
+    query, key, value = _with_rows(query), _with_rows(key), _with_rows(value)
+    if mask is not None:
+        mask = _with_rows(mask if mask.ndim > 1 else mask.reshape(1, -1))
+    layouts: tuple[Any, ...] = (
+        query.dtype,
+        query.shape,
+        query.strides,
+        key.shape,
+        key.strides,
+        value.shape,
+        value.strides,
+        is_causal,
+        scale,
+    )
+    if mask is not None:
+        layouts += (mask.dtype, mask.shape, mask.strides)
+    if key.dtype is not query.dtype or value.dtype is not query.dtype:
+        return None
+    try:
+        plan = _singles[layouts]
+    except KeyError:
+        if len(_singles) > 256:
+            _singles.clear()
+        plan = _singles[layouts] = _plan_single(query, key, value, mask, is_causal, float(scale))
+    if plan is None:
+        return None
+    out = _empty(plan.shape, plan.strides, query.dtype)
+    log_sums = np.empty(plan.shape[:-1], plan.dtype)
+    plan.run(query=query, key=key, value=value, out=out, log_sums=log_sums, mask=log_sums if mask is None else mask)
+    return laid_out(out, plan.strides), log_sums
+
+
 @native("nn.functional._attention")
 def attention(
     query: np.ndarray,
@@ -137,10 +226,12 @@ def attention(
     dropout: Any,
     is_fused: bool = True,
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    operands, masked = _operands(query, key, value), _mask_of(attn_mask, key.shape[-2], query.dtype)
-    if operands is None or masked is None or dropout is not None or not is_fused:
+    if dropout is not None or not is_fused:
         return None
-    if query.shape[-2] == 1:  # a block with one lane in use takes four times as long as NumPy's products with a vector
+    if query.shape[-2] == 1:
+        return _of_single(query, key, value, attn_mask, is_causal, scale)
+    operands, masked = _operands(query, key, value), _mask_of(attn_mask, key.shape[-2], query.dtype)
+    if operands is None or masked is None:
         return None
     lead = np.broadcast_shapes(*[operand.shape[:-2] for operand in operands])
     shape = (*lead, query.shape[-2], value.shape[-1])

@@ -15,14 +15,18 @@ from ..compiler.language import ELEMENTS, FLOATS
 from ..compiler.memory import empty
 from .copies import copy
 from .gemm import SMALL, multiply, multiply_into
+from .meeting import LINE
 from .recurrent_kernels import COLUMNS, cells_again, input_products, pack_gates, pack_rows, recurrent_backwards, recurrent_forwards
 from .reduction import reduce
+from .single_sequence import sequence_forwards
 
 SOME = 64  # rows of the input: up to here their product with the weights is taken by the kernels' tiles, above by BLAS
 FEW = 8  # products with each weight: up to here weights are read as they lie
 ROWS = 16  # rows of a block at most: several tiles, so that weights are fetched from far once for all of them
 SHARED = 1 << 16  # multiply-adds of a chunk, at least
 SUMMED = 1 << 13  # elements: below this NumPy sums rows
+PART = 1 << 15  # multiply-adds of a part of one sequence's step
+PARTS = 16  # at most
 
 
 class _Plan(NamedTuple):
@@ -145,6 +149,26 @@ def _forwards_plan(cell: Any, dtype: np.dtype, has_bias: bool, batch: int, count
     return _Plan(size, None if few else pack_gates(element, gates).call(blocks * gates, hidden, hidden), steps)
 
 
+class _SequencePlan(NamedTuple):
+    """Steps of one sequence, with so many words for the threads that share them."""
+
+    words: int
+    steps: Callable[..., None]
+
+
+@lru_cache(maxsize=1024)
+def _sequence_plan(
+    cell: Any, dtype: np.dtype, has_bias: bool, count: int, hidden: int, reverse: bool, keeps: bool, is_shared: bool
+) -> _SequencePlan:
+    blocks = -(-hidden // (targets.current().width // dtype.itemsize))
+    parts = max(1, min(blocks, cell.gates * hidden * hidden // PART, PARTS)) if is_shared else 1
+    pitch = -(-count // LINE) * LINE
+    program = _program(cell.forwards, cell.gates + cell.has_cell + 2 * cell.has_part, dtype)
+    run = sequence_forwards(ELEMENTS[dtype], cell, program, has_bias, keeps, parts > 1)
+    steps = run.bind(parts, steps=count, hidden=hidden, reverse=int(reverse), parts=parts, pitch=pitch)
+    return _SequencePlan(parts * pitch if parts > 1 else 0, steps)
+
+
 class _Made(NamedTuple):
     """Results of the steps of a layer; ``cells`` are the last ones, or the last states where there are none."""
 
@@ -156,24 +180,31 @@ class _Made(NamedTuple):
 
 def _run_forwards(
     cell: Any, products: np.ndarray, gates: np.ndarray, states: tuple[np.ndarray, ...], weight_hh: Any, bias_hh: Any,
-    sizes: tuple[int, ...], reverse: bool, keeps: bool = True,
+    sizes: tuple[int, ...], reverse: bool, keeps: bool = True, is_shared: bool = False,
 ) -> _Made:  # fmt: skip
-    """The steps behind the input's products, row by row; ``gates`` may be the same array."""
+    """The steps behind the input's products, row by row; ``gates`` may be the same array.
+
+    Args:
+        is_shared: whether threads may share the steps of a single sequence, for which there are words in memory of this call's own.
+    """
     dtype, hidden = products.dtype, states[0].shape[-1]
-    plan = _forwards_plan(cell, dtype, bias_hh is not None, sizes[0], len(sizes), len(products), hidden, keeps)
     weight = weight_hh = np.ascontiguousarray(weight_hh)
-    if plan.pack is not None:
-        plan.pack(weight_hh, weight := empty((plan.size,), dtype))
     output = empty((len(products), hidden), dtype)
     kept = empty(output.shape, dtype) if cell.has_part or (cell.has_cell and keeps) else output
     first, first_cells = np.ascontiguousarray(states[0]), np.ascontiguousarray(states[-1])
     last = empty(first.shape, dtype)
     cells = empty(first.shape, dtype) if cell.has_cell else last
-    bias_hh = first if bias_hh is None else np.ascontiguousarray(bias_hh)
-    plan.steps(
-        products=products, gates=gates, kept=kept, output=output, last=last, first=first, cells=cells, first_cells=first_cells,
-        weight=weight, bias=bias_hh, table=_table(sizes, reverse),
-    )  # fmt: skip
+    has_bias, bias = bias_hh is not None, first if bias_hh is None else np.ascontiguousarray(bias_hh)
+    arrays = {"products": products, "gates": gates, "kept": kept, "output": output, "last": last, "first": first, "cells": cells}
+    if sizes[0] == 1 and (is_shared or len(sizes) > 1):
+        alone = _sequence_plan(cell, dtype, has_bias, len(sizes), hidden, reverse, keeps, is_shared)
+        words = np.zeros(alone.words, np.int64) if alone.words else first
+        alone.steps(**arrays, first_cells=first_cells, weight=weight, bias=bias, words=words)
+        return _Made(output, last, cells, kept)
+    plan = _forwards_plan(cell, dtype, has_bias, sizes[0], len(sizes), len(products), hidden, keeps)
+    if plan.pack is not None:
+        plan.pack(weight_hh, weight := empty((plan.size,), dtype))
+    plan.steps(**arrays, first_cells=first_cells, weight=weight, bias=bias, table=_table(sizes, reverse))
     return _Made(output, last, cells, kept)
 
 
@@ -189,7 +220,7 @@ def _forwards(
         if bias is not None and (bias.dtype != dtype or bias.shape != weight_hh.shape[:1]):
             return None
     products = _input_products(cell.gates, input, weight_ih, bias_ih, least)
-    made = _run_forwards(cell, products, products, states, weight_hh, bias_hh, sizes, reverse)
+    made = _run_forwards(cell, products, products, states, weight_hh, bias_hh, sizes, reverse, is_shared=least > 0)
     output = made.output.reshape(*input.shape[:-1], -1)
     if cell.has_cell:
         return output, made.last, made.cells, products, made.kept

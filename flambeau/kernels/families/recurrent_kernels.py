@@ -108,7 +108,7 @@ def _packed_sums(
         k.store(value, to, n * t.lanes, element)
 
 
-def _plain_sums(
+def plain_sums(
     k: Builder, element: str, columns: int, left: Value, weights: Value, first: Value, hidden: Value, length: Value, to: Value
 ) -> None:
     """Store ``columns`` registers of sums for one row: products with rows ``first`` on of each gate's weights as they lie."""
@@ -129,7 +129,7 @@ def _plain_sums(
         k.store(lane_sums(k, values), to, c * lanes, element)
 
 
-def _whole_or_masked(k: Builder, first: Value, stop: Value, lanes: int, body: Callable[[Value | None], None]) -> None:
+def whole_or_masked(k: Builder, first: Value, stop: Value, lanes: int, body: Callable[[Value | None], None]) -> None:
     """``body(None)`` where a whole register's elements lie below ``stop``, else ``body(mask)``."""
     k.when(first + lanes <= stop, lambda: body(None), lambda: body(k.mask_below(first, stop, lanes)))
 
@@ -208,7 +208,7 @@ def input_products(k: Builder, element: str, gates: int, has_bias: bool) -> None
 
                     k.loop(k.const(0, "i64"), height, row)
 
-                _whole_or_masked(k, u, hidden, lanes, put)
+                whole_or_masked(k, u, hidden, lanes, put)
 
             _tiles(k, start, stop, most, tile)
 
@@ -280,12 +280,12 @@ class _Forwards:
             sums_of = partial(_gate_sums, k, element, self.gates, self.most, source, a.hidden, weights, a.hidden, self.sums)
             _by_height(k, height, self.most, sums_of)
         else:
-            _plain_sums(k, element, self.gates, source, a.weight, u, a.hidden, a.hidden, self.sums)
+            plain_sums(k, element, self.gates, source, a.weight, u, a.hidden, a.hidden, self.sums)
 
         def formulas(mask: Value | None) -> None:
             k.loop(k.const(0, "i64"), height, lambda number: self.formula(at + r + number, r + number, number, u, state, mask))
 
-        _whole_or_masked(k, u, a.hidden, self.lanes, formulas)
+        whole_or_masked(k, u, a.hidden, self.lanes, formulas)
 
     def formula(self, row: Value, place: Value, number: Value, u: Value, state: Value, mask: Value | None) -> None:
         """Of one row of the tile (``place`` among the batch, ``row`` among all steps'), the features from ``u`` on."""

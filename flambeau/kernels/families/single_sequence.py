@@ -1,0 +1,112 @@
+"""Recurrent layers of one sequence: a row at each step, so that the weights are read once for each of its products, as they lie.
+
+A step is shared out by features: each part has some registers of them, multiplies the state with their rows of all gates, and goes on to
+the cell's formula. Threads meet at the end of a step (``meeting.py``), as the next one needs the state of all features:
+
+    state  x  weights                     sums                              the cell's formula
+              gate 0, features of part 0  [ one for each of a register's ]  over sums, the input's products and the cell:
+              gate 1, ..                  [ features, of each gate       ]  these features of the next state
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..compiler.arguments import Array, Integer, Record
+from ..compiler.build import kernel
+from ..compiler.expression import Program, lower
+from ..compiler.language import Builder, Value
+from .meeting import Meeting
+from .recurrent_kernels import plain_sums, whole_or_masked
+
+
+class SequenceArguments(Record):
+    products: Array  # the input's
+    gates: Array  # may be the same memory
+    kept: Array  # all cells, or the state's parts of the last gate
+    output: Array
+    last: Array  # states: of the last step, and before the first one
+    first: Array
+    cells: Array  # the same of cells
+    first_cells: Array
+    weight: Array
+    bias: Array  # of the state's product
+    words: Array  # see ``Meeting``, for specifications with one
+    steps: Integer
+    hidden: Integer
+    reverse: Integer  # 1 where the last row comes first
+    parts: Integer
+    pitch: Integer  # words of a part
+
+
+@kernel
+def sequence_forwards(k: Builder, element: str, cell: Any, program: Program, has_bias: bool, keeps: bool, meets: bool) -> None:
+    """All steps; ``keeps``: whether all cells are kept (LSTM), ``meets``: whether several threads share them."""
+    k.for_chunks(_Sequence(k, element, cell, program, has_bias, keeps, meets).chunk)
+
+
+class _Sequence:
+    """The loops of ``sequence_forwards``: steps, parts, blocks of a register's features."""
+
+    def __init__(self, k: Builder, element: str, cell: Any, program: Program, has_bias: bool, keeps: bool, meets: bool):
+        self.k, self.element, self.cell, self.program, self.lanes = k, element, cell, program, k.lanes(element)
+        self.gates, self.has_bias, self.keeps = cell.gates, has_bias, keeps
+        self.a = k.arguments(SequenceArguments)
+        self.meeting = Meeting(k, self.a.words, self.a.parts, self.a.pitch) if meets else None
+        self.sums = k.scratch(self.gates * self.lanes, element)
+
+    def chunk(self, c: Value) -> None:
+        k, a, lanes = self.k, self.a, self.lanes
+        blocks = (a.hidden + (lanes - 1)) // lanes
+
+        def step(t: Value) -> None:
+            row = k.select(a.reverse.ne(0), a.steps - 1 - t, t)
+            before = k.select(a.reverse.ne(0), row + 1, row - 1)
+            state = k.select(t.eq(0), a.first, k.at(a.output, before * a.hidden, self.element))
+            cells = k.select(t.eq(0), a.first_cells, a.cells)
+
+            def part(p: Value) -> None:
+                stop = k.least((p + 1) * blocks // a.parts * lanes, a.hidden)
+                k.loop(p * blocks // a.parts * lanes, stop, lambda u: self.block(t, row, (state, cells), u), step=lanes)
+
+            if self.meeting is None:
+                part(k.const(0, "i64"))
+            else:
+                self.meeting.step(t, c, part)
+
+        k.loop(k.const(0, "i64"), a.steps, step)
+
+    def block(self, t: Value, row: Value, before: tuple[Value, Value], u: Value) -> None:
+        """A register's features from ``u`` on."""
+        k, a = self.k, self.a
+        plain_sums(k, self.element, self.gates, before[0], a.weight, u, a.hidden, a.hidden, self.sums)
+        whole_or_masked(k, u, a.hidden, self.lanes, lambda mask: self.formula(t, row, before, u, mask))
+
+    def formula(self, t: Value, row: Value, before: tuple[Value, Value], u: Value, mask: Value | None) -> None:
+        k, a, element, lanes, gates, (state, cells) = self.k, self.a, self.element, self.lanes, self.gates, before
+
+        def sum_of(g: int) -> Value:
+            product = k.load(self.sums, g * lanes, element, lanes)
+            return product + k.load(a.bias, a.hidden * g + u, element, lanes, mask) if self.has_bias else product
+
+        at = row * a.hidden + u
+        gate_at = [row * (a.hidden * gates) + (a.hidden * g + u) for g in range(gates)]
+        inputs = [k.load(a.products, gate_at[g], element, lanes, mask) for g in range(gates)]
+        inputs = [value if self.cell.has_part and g == gates - 1 else value + sum_of(g) for g, value in enumerate(inputs)]
+        if self.cell.has_part:
+            part = sum_of(gates - 1)
+            inputs += [part, k.load(state, u, element, lanes, mask)]
+        if self.cell.has_cell:
+            inputs.append(k.load(cells, u, element, lanes, mask))
+        following, *results = lower(k, self.program, inputs)
+        k.store(following, a.output, at, element, mask)
+        k.when(t.eq(a.steps - 1), lambda: k.store(following, a.last, u, element, mask))
+        if self.cell.has_cell:
+            value, *results = results
+            k.store(value, a.cells, u, element, mask)
+            if self.keeps:
+                k.store(value, a.kept, at, element, mask)
+        if self.cell.has_part:
+            k.store(part, a.kept, at, element, mask)
+        for value, place in zip(results, gate_at, strict=False):
+            k.store(value, a.gates, place, element, mask)
