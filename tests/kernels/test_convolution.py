@@ -27,12 +27,16 @@ convolution = pytest.importorskip("flambeau.kernels.families.convolution")
 channels_last = pytest.importorskip("flambeau.kernels.families.channels_last")
 depthwise = pytest.importorskip("flambeau.kernels.families.depthwise")
 microkernel = pytest.importorskip("flambeau.kernels.families.microkernel")
+tiled_convolution = pytest.importorskip("flambeau.kernels.families.tiled_convolution")
 pool = pytest.importorskip("flambeau.kernels.compiler.pool").pool
 
 
 @dataclass(frozen=True)
 class Case:
-    """A convolution; ``layout`` of its images is "planes", "last" or "gaps", ``band`` how blocks are packed, ``small`` blocks are small."""
+    """A convolution; ``layout`` of its images is "planes", "last" or "gaps", ``band`` how blocks are packed, ``small`` blocks are small.
+
+    ``tiles``: whether tile registers are used where the processor has them, whatever the sizes.
+    """
 
     images: int
     groups: int
@@ -47,6 +51,7 @@ class Case:
     dtype: str = "float32"
     band: bool = True
     small: bool = False
+    tiles: bool = False
 
     @property
     def spatial(self) -> tuple[int, ...]:
@@ -92,6 +97,7 @@ def cases(draw: st.DrawFn) -> Case:
         draw(st.sampled_from(("float32", "float64"))),
         draw(st.booleans()),
         draw(st.booleans()),
+        draw(st.booleans()),
     )
 
 
@@ -101,12 +107,14 @@ def settings_of(case: Case, empty: Any = None) -> Iterator[None]:
     changes: list[tuple[Any, str, Any]] = [
         (convolution, "_plans", {}),
         (convolution, "_band_costs", lambda *_: 0.0 if case.band else np.inf),
+        (tiled_convolution, "WORTH", np.inf if case.tiles else 0.0),
     ]
     if case.small:
+        changes += [(tiled_convolution, name, value) for name, value in {"ROOM": 1 << 17, "PIXELS": 40, "CHUNKS": 3}.items()]
         small = {"DEPTH": 20, "BAND": 30, "PIXELS": 48, "SUM_DEPTH": 20, "SUM_PIXELS": 50, "CHUNKS": 3}
         changes += [(convolution, name, value) for name, value in small.items()]
     if empty is not None:
-        changes += [(module, "empty", empty) for module in (convolution, channels_last, depthwise, microkernel)]
+        changes += [(module, "empty", empty) for module in (convolution, channels_last, depthwise, microkernel, tiled_convolution)]
     before = [(module, name, getattr(module, name)) for module, name, _ in changes]
     for change in changes:
         setattr(*change)
@@ -162,14 +170,18 @@ DEPTHWISE = Case(2, 17, 1, 1, (3, 3), (1, 1), (1, 1), (1, 1), (7, 20))
 @example(Case(1, 3, 9, 1, (1, 9), (2, 2), (0, 0), (1, 1), (0, 0), dtype="float64"), True)  # windows that end behind the image
 @example(Case(1, 3, 9, 1, (1, 17), (2, 2), (0, 0), (1, 1), (0, 0)), True)
 @example(Case(1, 3, 9, 1, (1, 17), (1, 1), (0, 0), (1, 1), (1, 0)), True)
-@settings(max_examples=120, deadline=None)
+@example(Case(3, 1, 70, 40, (3, 3), (1, 1), (1, 1), (1, 1), (7, 11), tiles=True), True)
+@example(Case(2, 2, 33, 65, (3, 2), (2, 2), (1, 0), (1, 2), (9, 5), tiles=True, small=True), False)
+@example(Case(2, 1, 64, 64, (1, 1), (1, 1), (0, 0), (1, 1), (5, 8), "last", tiles=True), True)
+@example(Case(1, 1, 36, 32, (5,), (3,), (2,), (1,), (100,), "gaps", tiles=True), True)
+@settings(max_examples=160, deadline=None)
 def test_as_the_reference_and_within_bounds(case: Case, end: bool) -> None:
     x, weight, bias, grad = case.arrays()
     x, grad = laid_out(x, case.layout, end), laid_out(grad, case.layout, end)
     weight, bias = guarded(weight, end), guarded(bias, end)
 
     def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        return guarded(np.full(shape, np.nan, dtype), end)
+        return guarded(np.full(shape, np.nan if np.dtype(dtype).kind == "f" else 0x7FC1, dtype), end)
 
     with settings_of(case, empty):
         got = results(case, x, weight, bias, grad)
@@ -183,9 +195,9 @@ def test_as_the_reference_and_within_bounds(case: Case, end: bool) -> None:
 
 
 @pytest.mark.parametrize("layout", ["planes", "last"])
-@pytest.mark.parametrize("band", [True, False])
-def test_same_bits_for_any_number_of_threads(layout: str, band: bool) -> None:
-    case = Case(5, 1, 19, 9, (3, 3), (2, 1), (1, 1), (1, 1), (33, 33), layout, "float32", band)
+@pytest.mark.parametrize(("band", "tiles"), [(True, False), (False, False), (True, True)])
+def test_same_bits_for_any_number_of_threads(layout: str, band: bool, tiles: bool) -> None:
+    case = Case(5, 1, 19, 9, (3, 3), (2, 1), (1, 1), (1, 1), (33, 33), layout, "float32", band, tiles=tiles)
     grouped = Case(5, 40, 1, 1, (3, 3), (2, 1), (1, 1), (1, 1), (33, 33), layout)
     before = pool.threads
     for one in (case, grouped):

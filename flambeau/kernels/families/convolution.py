@@ -25,7 +25,7 @@ from ..compiler import target as targets
 from ..compiler.language import ELEMENTS, FLOATS
 from ..compiler.memory import empty
 from ..compiler.pool import pool
-from . import channels_last, depthwise, volumes
+from . import channels_last, depthwise, tiled_convolution, volumes
 from .gemm import multiply, own_plan
 from .microkernel import (
     Place,
@@ -177,6 +177,25 @@ def _product(
 
     ``by_weight`` are the weight's strides from group to group, output to output and channel to channel.
     """
+    tiled = _tiled_product(x, by_weight, table, step, out, groups, channels)
+    return tiled or _plain_product(x, by_weight, table, step, out, groups, channels)
+
+
+def _tiled_product(
+    x: np.ndarray, by_weight: tuple[int, int, int], table: np.ndarray, step: Pair, out: np.ndarray, groups: int, channels: int
+) -> Callable[..., None] | None:
+    """The same in tile registers, where that is quicker."""
+
+    def plain(x: np.ndarray, out: np.ndarray) -> Callable[..., None]:
+        return _plain_product(x, by_weight, table, step, out, groups, channels)
+
+    return tiled_convolution.product(x, by_weight, table, step, out, groups, channels, plain)
+
+
+def _plain_product(
+    x: np.ndarray, by_weight: tuple[int, int, int], table: np.ndarray, step: Pair, out: np.ndarray, groups: int, channels: int
+) -> Callable[..., None]:
+    """The same without tiles."""
     element, dtype, count = ELEMENTS[x.dtype], x.dtype, len(table)
     outputs, target = out.shape[1] // groups, targets.current()
     rows = _rows(outputs, target.registers)
@@ -285,19 +304,22 @@ def _correlation(x: np.ndarray, weight: np.ndarray, stride: Any, padding: Any, d
     by, dtype = strides_of(weight), x.dtype
     if last and groups == kh == kw == sy == sx == 1 and py == px == 0 and _is_last(x):
         return partial(_each_place, True)
-    few = len(x) > 1 and height * width < _MANY_PIXELS
-    if groups == kh == kw == sy == sx == 1 and py == px == 0 and x.flags.c_contiguous and not last and not few:
-        return _products_of_images(x, weight)
     table = _window_table((kh, kw), (py, px), (ey, ex), (by[2], by[3]))
     shape, zeros = (x.shape[0], outputs, height, width), np.zeros(outputs, dtype)
     innermost = channels == 1 and groups == outputs and last and _is_last(x)
+    few = len(x) > 1 and height * width < _MANY_PIXELS
+    are_matrices = groups == kh == kw == sy == sx == 1 and py == px == 0 and x.flags.c_contiguous and not last and not few
     x, out = (x, _empty_last(shape, dtype)) if innermost else (_planes(x), empty(shape, dtype))
     if innermost:
         part = channels_last.convolution(x, weight, table, (sy, sx), out)
     elif channels == 1 and groups >= outputs // groups:
         part = depthwise.convolution(x, by[0], table, (sy, sx), out)
     else:
-        part = _product(x, (outputs // groups * by[0], by[0], by[1]), table, (sy, sx), out, groups, channels)
+        strides = (outputs // groups * by[0], by[0], by[1])
+        tiled = _tiled_product(x, strides, table, (sy, sx), out, groups, channels)
+        if tiled is None and are_matrices:
+            return _products_of_images(x, weight)
+        part = tiled or _plain_product(x, strides, table, (sy, sx), out, groups, channels)
 
     def run(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
         bias = zeros if bias is None else np.ascontiguousarray(bias)

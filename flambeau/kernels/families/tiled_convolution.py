@@ -1,0 +1,179 @@
+"""Convolutions in tile registers: division into blocks, and which convolutions are worth it; see ``tiled_windows`` for the products.
+
+Where a number is too large to be split into parts the result is not used, and the convolution is computed once more without tiles.
+
+Costs are estimated in cycles of one core, by measurements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..compiler.language import ELEMENTS
+from ..compiler.memory import empty
+from .microkernel import Place, Scratch, images_of, mode_of, plane_layout, store_mode, strides_of, strides_of_images
+from .narrow_products import instructions
+from .tile_parts import BLOCK, DEEP, SIDE, TILE
+from .tiled_windows import pack_tiles, tiles_of_windows
+
+ROOM = 1 << 20  # bytes of the bands of a block of pixels; half of the second cache
+PIXELS = 1024  # of the bands of a chunk, about
+CHUNKS = 8  # that many chunks at least, where there is work enough for them
+LANES = 16
+STEP = {1: 100, 3: 600}  # cycles of 32 by 32 by 32 products, by parts
+NEAR, FAR = 600, 50  # numbers between channels from which on each has a page of its own, and what that costs a step for each part
+FETCHED = 200  # of the tiles of a step of the weight, for each part
+WRITTEN = 350  # of the sums of a block
+PACKED = 30  # of 16 pixels of two channels
+WEIGHED = 2  # of a number of the weight
+PLAIN = 24  # multiply-adds of float32 in a cycle, without tiles
+WORTH = 1.0  # tiles must cost less than that much of it
+_FLOAT32 = np.dtype(np.float32)
+_PARTS = {"f32": 3, "bf16": 1}
+Run = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], None]
+
+
+def _up(size: int, step: int) -> int:
+    return -(-size // step)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """A division of the pixels of a convolution into blocks; lengths are in elements.
+
+    Attributes:
+        table, place: of a band, see ``plane_layout``.
+        tall: rows of an image in a band.
+        group: bands of a chunk.
+        apart: from a pair of channels' band to the next one's.
+        cost: of all products and of packing, in cycles.
+    """
+
+    table: np.ndarray
+    place: Place
+    tall: int
+    group: int
+    apart: int
+    cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    images: int
+    groups: int
+    outputs: int  # of a group
+    channels: int  # of a group
+    height: int
+    width: int
+    parts: int
+
+    @property
+    def strips(self) -> int:
+        return _up(self.outputs, BLOCK)
+
+    @property
+    def steps(self) -> int:
+        return _up(self.channels, DEEP)
+
+
+def _cut(sizes: _Sizes, taps: np.ndarray, step: tuple[int, int]) -> _Cut | None:
+    """The cheapest division; None where a row's bands are too large."""
+    best = None
+    for blocks in range(1, sizes.height + 1):
+        tall = _up(sizes.height, blocks)
+        if _up(sizes.height, tall) < blocks:
+            continue
+        cut = _by_rows(sizes, taps, step, tall)
+        if cut is not None and (best is None or cut.cost < best.cost):
+            best = cut
+        if tall * sizes.width < BLOCK:
+            break
+    return best
+
+
+def _by_rows(sizes: _Sizes, taps: np.ndarray, step: tuple[int, int], tall: int) -> _Cut | None:
+    """The division into bands of so many rows."""
+    table, place = plane_layout(taps.tobytes(), step, tall, sizes.width)
+    area = place.phases_y * place.phases_x * place.rows * place.pitch
+    apart = (_up(area + BLOCK, LANES) | 1) * LANES
+    size = sizes.parts * sizes.steps * SIDE * apart * 4
+    if size > ROOM:
+        return None
+    bands, line = sizes.images * _up(sizes.height, tall), tall * place.pitch
+    group = max(1, min(bands, ROOM // size, _up(PIXELS, line)))
+    while group > 1 and sizes.groups * _up(bands, group) * sizes.strips < CHUNKS:
+        group -= 1
+    chunks = _up(bands, group)
+    times = _up(sizes.strips, _strip_block(sizes, chunks))
+    steps = sizes.steps * len(taps)
+    each = STEP[sizes.parts] + (FAR * sizes.parts if apart > NEAR else 0)
+    products = bands * sizes.strips * _up(line, BLOCK) * (steps * each + WRITTEN)
+    fetching = chunks * sizes.strips * steps * FETCHED * sizes.parts
+    packing = bands * times * _up(area, LANES) * _up(sizes.channels, 2) * PACKED
+    return _Cut(table, place, tall, group, apart, sizes.groups * (products + fetching + packing))
+
+
+def _strip_block(sizes: _Sizes, chunks: int) -> int:
+    """Strips of outputs of a chunk, where there are so many chunks of pixels."""
+    return _up(sizes.strips, max(1, CHUNKS // (sizes.groups * chunks)))
+
+
+def product(
+    x: np.ndarray,
+    by_weight: tuple[int, int, int],
+    table: np.ndarray,
+    step: tuple[int, int],
+    out: np.ndarray,
+    groups: int,
+    channels: int,
+    other: Callable[[np.ndarray, np.ndarray], Run],
+) -> Run | None:
+    """Function of (x, weight, out, bias) as ``convolution._product`` makes it; None where there are no tiles, or they do not pay.
+
+    ``other`` makes of ``x`` and ``out`` the function that computes it without tiles.
+    """
+    element = ELEMENTS.get(x.dtype, "")
+    if element not in _PARTS or not len(table) or instructions() != "tiles":
+        return None
+    parts, count = _PARTS[element], len(table)
+    sizes = _Sizes(len(x), groups, out.shape[1] // groups, channels, *out.shape[2:], parts)
+    cut = _cut(sizes, table, step)
+    weights = groups * sizes.outputs * channels * count
+    plain = weights * len(x) * sizes.height * sizes.width / PLAIN
+    if cut is None or cut.cost + weights * WEIGHED > WORTH * plain:
+        return None
+    pitch, width = cut.place.pitch, sizes.width
+    is_one_run = pitch == width and strides_of(out)[2] == width and store_mode(out) == "row"
+    run_length = cut.tall * pitch if is_one_run else pitch
+    blocks = _up(len(x) * _up(sizes.height, cut.tall), cut.group)
+    strip_block = _strip_block(sizes, blocks)
+    plane = cut.apart
+    planes = cut.group * parts * sizes.steps * SIDE * cut.apart
+    scratch = Scratch(planes + 2 * plane, _FLOAT32)
+    factors_shape = (groups * sizes.strips * sizes.steps * count * parts * 2 * TILE,)
+    pack = pack_tiles(parts).bind(
+        groups * sizes.strips, taps=table, count=count, channels=channels, outputs=sizes.outputs, by_group=by_weight[0],
+        by_output=by_weight[1], by_channel=by_weight[2],
+    )  # fmt: skip
+    multiply = tiles_of_windows(element, parts, mode_of(x, step[1]), store_mode(out)).bind(
+        groups * blocks * _up(sizes.strips, strip_block), table=cut.table, images=images_of(x, step, out.shape[2:], table),
+        place=cut.place, pieces=scratch.pieces, room_size=scratch.size, planes=planes, plane=plane, apart=cut.apart, channels=channels,
+        outputs=sizes.outputs, strip_block=strip_block, group=cut.group, tall=cut.tall, run=run_length,
+        wide=run_length if is_one_run else width, to=strides_of_images(out),
+    )  # fmt: skip
+    otherwise: list[Run] = []
+
+    def run(x: np.ndarray, weight: np.ndarray, out: np.ndarray, bias: np.ndarray) -> None:
+        factors, flag = empty(factors_shape, np.dtype(np.uint16)), np.zeros(1, np.int64)
+        pack(weight=weight, target=factors, flag=flag)
+        flags, room = scratch.take()
+        multiply(source=x, out=out, factors=factors, bias=bias, flag=flag, flags=flags, room=room)
+        if flag[0]:
+            if not otherwise:
+                otherwise.append(other(x, out))
+            otherwise[0](x, weight, out, bias)
+
+    return run
