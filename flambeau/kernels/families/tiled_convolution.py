@@ -139,7 +139,7 @@ def product(
     if element not in _PARTS or not len(table) or instructions() != "tiles":
         return None
     parts, count = _PARTS[element], len(table)
-    sizes = _Sizes(len(x), groups, out.shape[1] // groups, channels, *out.shape[2:], parts)
+    sizes = _Sizes(len(x), groups, out.shape[1] // groups, channels, out.shape[2], out.shape[3], parts)
     cut = _cut(sizes, table, step)
     weights = groups * sizes.outputs * channels * count
     plain = weights * len(x) * sizes.height * sizes.width / PLAIN

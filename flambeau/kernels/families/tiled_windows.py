@@ -193,7 +193,7 @@ class _WindowTiles:
                         k.load(k.at(plane, first, self.element), v, self.element, self.lanes, mask)
                         for plane, mask in zip(planes, masks, strict=True)
                     ]
-                    for part, bits in enumerate(pairs_of(k, *values, self.parts)):
+                    for part, bits in enumerate(pairs_of(k, values[0], values[1], self.parts)):
                         k.store(bits, k.at(to, self.by_part * part, "u32"), v, "u32")
                     return k.most(largest, k.most(size_of(k, values[0]), size_of(k, values[1])))
 
