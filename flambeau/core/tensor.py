@@ -14,6 +14,7 @@ import numpy as np
 from . import dtype as dtypes
 from .arrays.kinds import address, copied as copy_of, device_of, is_pinned, kind_of, make_at, place_of
 from .calls.machine_calls import counted
+from .calls.questions import asks
 from .device import cpu, device
 from .layout import is_contiguous_as, is_uneven, sparse_coo, sparse_csr, strided
 from .shape import Size, contiguous_strides, element_strides, wrap_dim
@@ -456,6 +457,7 @@ class Tensor:
         note_order(self)
 
     # -- Python's protocols -----------------------------------------------------------------------------------------------
+    @asks("number", "self")
     def item(self) -> Any:
         """The value of a one-element tensor as a Python number.
 
@@ -533,6 +535,7 @@ class Tensor:
             raise TypeError(f"can't convert np.ndarray of type {array.dtype}: there are no tensors of it")
         return wrap(np.array(array, np.uint8 if array.dtype.kind == "b" else None))  # bool becomes uint8, as in PyTorch
 
+    @asks("number", "self")
     def __bool__(self) -> bool:
         array = self._array
         if array.size != 1:
@@ -541,9 +544,11 @@ class Tensor:
             raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
         return bool(array.item() if not interposed else self.item())
 
+    @asks("number", "self")
     def __int__(self) -> int:
         return int(self._real_item("int64_t"))
 
+    @asks("number", "self")
     def __float__(self) -> float:
         return float(self._real_item("double"))
 

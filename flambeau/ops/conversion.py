@@ -15,6 +15,7 @@ from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array
 from ..core.calls.creation import PYTHON_TYPES
 from ..core.calls.override import call_override
+from ..core.calls.questions import asks
 from ..core.calls.registry import add_method, composite, documented, method, op, view
 from ..core.device import device, device as Device
 from ..core.layout import contiguous_format, empty_as, is_contiguous_as, laid_out, memory_format, preserve_format, suggested_format
@@ -103,6 +104,7 @@ def contiguous(input: Tensor, *, memory_format: Any = contiguous_format) -> Tens
     return input.clone(memory_format=memory_format)
 
 
+@asks("detached", "input")
 def detach(input: Any) -> Any:
     """The same memory outside the graph: writes to either are seen by both, and noticed by backward.
 
@@ -263,6 +265,7 @@ def converted(input: Any, dtype: Any, copy: bool = False, form: Any = None) -> A
 
 
 @method()
+@asks("converted", "input, args", "not kwargs")
 def to(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """``input`` with another dtype or on another device.
 
@@ -350,6 +353,7 @@ def parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, b
 
 def _cast_method(name: str, dtype: Any) -> None:
     @documented(name=name, dtype=dtype)
+    @asks("converted", "self, dtype", "memory_format is preserve_format")
     def cast(self: Any, *, memory_format: Any = preserve_format) -> Any:
         """The tensor as ``{dtype}``.
 

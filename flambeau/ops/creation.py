@@ -28,6 +28,7 @@ _SIZED = (
     "((shape := sizes)[0].__class__ is int or len(sizes) == 1 and ((shape := sizes[0]).__class__ is tuple or shape.__class__ is list)) "
     "else None"
 )
+_ASKED = "{0}, dtype, dtypes._default, {1}"  # what machine code is given
 _OF_DEFAULT, _OF_INPUT = (functools.partial(_SIZED.format, otherwise=otherwise) for otherwise in ("dtypes._default", "input.dtype"))
 _FILLED = "(large(filled, {2}) if (filled := np.empty({0}, {1})).size >= THRESHOLD else filled.fill({2})) or filled"
 _ONES = "None if {1} is dtypes.PAIR else " + _FILLED.replace("{2}", "1")
@@ -45,7 +46,7 @@ def _positive(new: Creation, sizes: tuple[Any, ...], size: Any) -> tuple[int, ..
     return new.sizes(sizes, size)
 
 
-@factory(out=True, fast=_OF_DEFAULT(array="np.zeros(shape, kind)"))
+@factory(out=True, fast=_OF_DEFAULT(array="np.zeros(shape, kind)"), asked=_ASKED.format("sizes", None))
 def zeros(new: Creation, *sizes: Any, size: Any = None) -> Any:
     """A tensor of the given sizes, filled with 0.
 
@@ -73,7 +74,7 @@ def zeros(new: Creation, *sizes: Any, size: Any = None) -> Any:
     return new.make(np.zeros, _positive(new, sizes, size), new.dtype_or_default().numpy)
 
 
-@factory(out=True, fast=_OF_DEFAULT(array=_ONES.format("shape", "kind")), part=filling)
+@factory(out=True, fast=_OF_DEFAULT(array=_ONES.format("shape", "kind")), part=filling, asked=_ASKED.format("sizes", None))
 def ones(new: Creation, *sizes: Any, size: Any = None) -> Any:
     """A tensor of the given sizes, filled with 1.
 
@@ -95,7 +96,7 @@ def ones(new: Creation, *sizes: Any, size: Any = None) -> Any:
     return array
 
 
-@factory(out=True, fast=_OF_DEFAULT(array="np.empty(shape, kind) if memory_format is None else None"))
+@factory(out=True, fast=_OF_DEFAULT(array="np.empty(shape, kind) if memory_format is None else None"), asked=_ASKED.format("sizes", None))
 def empty(new: Creation, *sizes: Any, size: Any = None, memory_format: Any = None) -> Any:
     """A tensor of the given sizes whose values are whatever the memory held.
 
@@ -162,6 +163,7 @@ def fitting(value: Any, dtype: dtypes.dtype) -> Any:
     fast=f"{_FILLED.format('size', 'dtypes._default.numpy', 'fill_value')} if fill_value.__class__ is float and dtype is None "
     "and (size.__class__ is tuple or size.__class__ is list) and (-3e38 < fill_value < 3e38 or fill_value - fill_value) else None",
     part=filling,
+    asked=_ASKED.format("size", "fill_value"),
 )  # the difference of what is not finite is NaN, which is true
 def full(new: Creation, size: Sequence[int], fill_value: Any) -> Any:
     """A tensor of the given sizes, filled with one value.
@@ -211,7 +213,7 @@ def in_place_of(made: np.ndarray | None, array: np.ndarray) -> np.ndarray | None
 _LIKE = "(in_place_of({0}, a) if 1 in a.shape else {0}) if a.flags.c_contiguous and dtype is memory_format is None else None"
 
 
-@factory(fast=_LIKE.format("(large if a.size >= THRESHOLD else np.zeros)(a.shape, a.dtype)"), part=zeroing)
+@factory(fast=_LIKE.format("(large if a.size >= THRESHOLD else np.zeros)(a.shape, a.dtype)"), part=zeroing, asked="input")
 def zeros_like(new: Creation, input: TensorLike, *, memory_format: Any = None) -> Any:
     """A tensor filled with 0, of another tensor's shape and dtype.
 
@@ -232,7 +234,7 @@ def zeros_like(new: Creation, input: TensorLike, *, memory_format: Any = None) -
     return _like(new, input, memory_format, 0)
 
 
-@factory(fast=_LIKE.format(_ONES.format("a.shape", "a.dtype")), part=filling)
+@factory(fast=_LIKE.format(_ONES.format("a.shape", "a.dtype")), part=filling, asked="input")
 def ones_like(new: Creation, input: TensorLike, *, memory_format: Any = None) -> Any:
     """A tensor filled with 1, of another tensor's shape and dtype.
 
@@ -251,7 +253,7 @@ def ones_like(new: Creation, input: TensorLike, *, memory_format: Any = None) ->
     return _like(new, input, memory_format, 1)
 
 
-@factory(fast=_LIKE.format("np.empty(a.shape, a.dtype)"))
+@factory(fast=_LIKE.format("np.empty(a.shape, a.dtype)"), asked="input")
 def empty_like(new: Creation, input: TensorLike, *, memory_format: Any = None) -> Any:
     """An uninitialised tensor of another tensor's shape and dtype.
 

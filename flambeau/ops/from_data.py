@@ -207,7 +207,12 @@ def _inferred(data: Any) -> np.ndarray | None:
     return array.astype(want) if array.dtype.kind != "f" or want.itemsize > 4 or array.size < 1 else run_ignoring_fp(array.astype, want)
 
 
-@factory(options=("dtype", "device", "requires_grad", "pin_memory"), follows="data", fast="_inferred(data) if dtype is None else None")
+@factory(
+    options=("dtype", "device", "requires_grad", "pin_memory"),
+    follows="data",
+    fast="_inferred(data) if dtype is None else None",
+    asked="data, dtypes._default",
+)
 def tensor(new: Creation, data: Any) -> Any:
     """A tensor with a copy of ``data``; never shares memory, never has a history.
 

@@ -24,6 +24,7 @@ from ..core.calls.casting import cast_array, checked_number, filling_number
 from ..core.calls.interruption import pass_on
 from ..core.calls.operation import PARTS
 from ..core.calls.override import call_override
+from ..core.calls.questions import asks
 from ..core.calls.registry import composite, op, primitive
 from ..core.layout import laid_out, order_of_dims, strides_in_order
 from ..core.shape import broadcast_or_none, contiguous_strides, element_strides
@@ -475,6 +476,7 @@ def add_at(whole: np.ndarray, key: Any, values: np.ndarray) -> None:
 
 
 # -- writing --------------------------------------------------------------------------------------------------------------------
+@asks("put", "self, key, value", answer="None")
 def setitem(self: Any, key: Any, value: Any) -> None:
     """``self[key] = value``: the value is broadcast and cast.
 

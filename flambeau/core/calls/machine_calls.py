@@ -40,15 +40,17 @@ class Offer:
     Args:
         place: before which line. indent: of that line.
         op: the operation. form: what is done there. arguments: what it is given, as source. condition: on which it is asked, as source.
-        more: what else the form has to know.
+        more: what else the form has to know. answer: what is returned, as source over the answer ``m``.
     """
 
-    def __init__(self, place: int, indent: int, op: Any, form: str, arguments: str, condition: str, more: tuple[Any, ...]):
+    def __init__(
+        self, place: int, indent: int, op: Any, form: str, arguments: str, condition: str, more: tuple[Any, ...], answer: str = "m"
+    ):
         self.place, self.indent, self.op, self.form = place, indent, op, form
-        self.arguments, self.condition, self.more = arguments, condition, more
+        self.arguments, self.condition, self.more, self.answer = arguments, condition, more, answer
 
     def lines(self, name: str) -> list[str]:
-        asked = [f"    m = {name}({self.arguments})", "    if m is not None: return m"]
+        asked = [f"    m = {name}({self.arguments})", f"    if m is not None: return {self.answer}"]
         if self.condition:
             asked = [f"    if {self.condition}:", *["    " + line for line in asked]]
         return ["    " * (self.indent - 1) + line for line in asked]
@@ -60,7 +62,7 @@ def offer(function: Any, lines: list[str], offers: list[Offer]) -> None:
     def accept() -> None:
         scope, text, done = function.__globals__, [], 0
         for k, each in enumerate(offers):
-            machine = _finders[0](each.op, each.form, *each.more)
+            machine = find(each.op, each.form, *each.more)
             if machine is None:
                 continue
             scope[f"machine{k}"] = machine
@@ -71,11 +73,25 @@ def offer(function: Any, lines: list[str], offers: list[Offer]) -> None:
         made: dict[str, Any] = {}
         name = function.__code__.co_name
         exec(compile("\n".join([*text, *lines[done:]]), f"{GENERATED}{name}>", "exec"), scope, made)
-        exchanged.append((function, function.__code__, made[name].__code__))
-        function.__code__ = made[name].__code__
+        exchange(function, made[name].__code__)
 
-    if CHOSEN == "python":
-        return
+    if CHOSEN != "python":
+        await_machine(accept)
+
+
+def find(op: Any, form: str, *more: Any) -> Any:
+    """The built-in function of an operation, a form and what belongs to it, or None; once machine code is there."""
+    return _finders[0](op, form, *more)
+
+
+def exchange(function: Any, code: Any) -> None:
+    """Give a function its code with machine code."""
+    exchanged.append((function, function.__code__, code))
+    function.__code__ = code
+
+
+def await_machine(accept: Callable[[], None]) -> None:
+    """Call ``accept`` when machine code is there, or now."""
     _waiting.append(accept)
     if _finders:
         _accept_all()

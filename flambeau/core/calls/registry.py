@@ -143,6 +143,7 @@ class Factory(Declared):
         follows: the parameter from which device and dtype are taken where they are not given, if it is a tensor.
         fast: expression for the array of a plain call, whose result may be None: over the parameters, ``dtype``, the array ``a`` of a
             tensor that comes first, and names of the family's module. Other options but ``requires_grad`` are at their defaults then.
+        asked: what machine code is given of a call whose other arguments are at their defaults, as source like ``fast``.
         part: the part (``core.arrays.native``) of which ``fast`` writes the choice out: ``large`` and ``THRESHOLD`` are that part's.
         keeps: whether a tensor for ``follows`` is the result itself where no option is given.
     """
@@ -161,6 +162,7 @@ class Factory(Declared):
         self.out: Any = SILENT if out is True else out or None
         self.follows: str = given.pop("follows", "input")
         self.fast: str | None = given.pop("fast", None)
+        self.asked: str | None = given.pop("asked", None)
         self.part: Any = given.pop("part", None)
         self.keeps: bool = given.pop("keeps", False)
         self.method = self.namespace == "Tensor"
@@ -246,6 +248,7 @@ def _composite_wrapper(entry: Composite) -> Any:
     conditions += [no_mode(entry, source.env), *(["out is None"] if entry.out else [])]
     if others_asked:
         conditions.append(f"not (overriding and overrides({', '.join(others_asked)}))")
+    source.offer(1, "whole", ", ".join(entry.names), "out is None" if entry.out else "")
     values = tuple_source([p.name for p in params])
     call = f"return body({', '.join(f'{p.name}={p.name}' if p.keyword_only else p.name for p in params)})"
     source.add(1, f"if {' and '.join(conditions)}:")

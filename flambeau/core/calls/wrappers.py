@@ -33,6 +33,7 @@ Set ``FLAMBEAU_SHOW_WRAPPERS=1`` to print each wrapper as it is made.
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
 import numpy as np
@@ -150,6 +151,11 @@ def make_factory(entry: Any) -> Any:
     if entry.keeps:
         no_options = " and ".join(f"{name} is None" for name in entry.option_names)
         source.add(1, f"if {is_plain(entry.follows)} and {no_options} and {NO_MODE}: return {entry.follows}")
+    if entry.asked is not None:
+        others = [p.name for p in entry.params if p.name not in re.findall(r"\w+", entry.asked)]
+        conditions = ["out is None"] * bool(entry.out) + [f"{name} is default_{name}" for name in others]
+        add_names(source, f"({entry.asked})")
+        source.offer(1, "whole", entry.asked, " and ".join(conditions))
     if entry.fast is not None:
         first = entry.params[0]
         conditions = [is_plain(first.name), f"{first.name}._array.__class__ is ndarray"] if first.kind == "tensor" else []

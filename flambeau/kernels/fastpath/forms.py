@@ -131,6 +131,12 @@ class Form(Function):
         """Return a tensor around a new array, recorded."""
         self.answer(self.new_tensor(array), array, bits)
 
+    def storage_to_write(self, x: Value) -> Value:
+        """The storage, or None, of a tensor whose writes are nobody else's business."""
+        storage = self.slot(x, Tensor, "_storage")
+        self.require(self.same(storage, self.object(None)) | self.is_exactly(storage, UntypedStorage))  # others tell restricted views
+        return storage
+
     def node_class(self) -> Value:
         return self.word(records.NODE, element="ptr")
 
@@ -259,7 +265,7 @@ def binary(code: Code) -> str:
         b = k.array_of(y)
         k.require(k.same(k.dtype(a), k.dtype(b)))
         _, loop, data, result = k.loop_for(k.dtype(a))
-        inner = _common_end(k, a, b)
+        inner = common_end(k, a, b)
         k.require_usual_strides([x, y], no_short)
         r = k.new_array(result, k.ndim(a), k.dims(a))
         size, result_size = k.item_size(k.dtype(a)), k.item_size(result)
@@ -278,7 +284,7 @@ def binary(code: Code) -> str:
     k.case(k.is_plain(y), tensors)
     k.require(k.word(records.NUMBERS).ne(0))
     place, loop, data, result = k.loop_for(k.dtype(a), (_F32, _F64, _I64))
-    cell = _number(k, y, place)
+    cell = number_cell(k, y, place)
     k.require_usual_strides([x], no_short)
     r = k.new_array(result, k.ndim(a), k.dims(a))
     k.run(loop, data, n, [(k.data(a), k.item_size(k.dtype(a))), (cell, k.i64(0)), (k.data(r), k.item_size(result))])
@@ -286,7 +292,7 @@ def binary(code: Code) -> str:
     return k.finish()
 
 
-def _common_end(k: Form, a: Value, b: Value) -> Value:
+def common_end(k: Form, a: Value, b: Value) -> Value:
     """The number of elements of ``b``, whose shape must be the end of ``a``'s shape."""
     ahead = k.ndim(a) - k.ndim(b)
     k.require(ahead >= 0)
@@ -304,7 +310,7 @@ def _common_end(k: Form, a: Value, b: Value) -> Value:
 _EXACT = 1 << 53
 
 
-def _number(k: Form, thing: Value, place: Value) -> Value:
+def number_cell(k: Form, thing: Value, place: Value) -> Value:
     """Address of a Python number as an element of the dtype at ``place``; those that the dtype does not have are the Python wrapper's."""
     is_float = k.is_exactly(thing, float)
 
@@ -374,7 +380,7 @@ def reflected(code: Code) -> str:
     a = k.array_of(x)
     place, loop, data, result = k.loop_for(k.dtype(a), (_F32, _F64, _I64))
     n, no_short = k.small(a)
-    cell = _number(k, k.argument(0), place)
+    cell = number_cell(k, k.argument(0), place)
     k.require_usual_strides([x], no_short)
     r = k.new_array(result, k.ndim(a), k.dims(a))
     k.run(loop, data, n, [(cell, k.i64(0)), (k.data(a), k.item_size(k.dtype(a))), (k.data(r), k.item_size(result))])
@@ -413,21 +419,20 @@ def written(code: Code) -> str:
     place, loop, data, dtype = k.loop_for(k.dtype(a), (_F32, _F64, _I64))
     k.require(k.same(dtype, k.dtype(a)))
     size, none = k.item_size(dtype), k.object(None)
-    storage = k.slot(x, Tensor, "_storage")
-    k.require(k.same(storage, none) | k.is_exactly(storage, UntypedStorage))  # others tell restricted views of writes
+    storage = k.storage_to_write(x)
 
     def tensor() -> tuple[Value, Value, Value]:
         b = k.array_of(y)
         k.require(k.same(dtype, k.dtype(b)))
         others = k.same(storage, none) | ~k.same(storage, k.slot(y, Tensor, "_storage"))
         k.require(others | k.same(x, y))
-        inner = _common_end(k, a, b)
+        inner = common_end(k, a, b)
         k.require(inner.eq(n) | inner.eq(1))
         return b, k.data(b), k.pick(inner.eq(1) & n.ne(1), k.i64(0), size)
 
     def number() -> tuple[Value, Value, Value]:
         k.require(k.word(records.NUMBERS).ne(0))
-        return a, _number(k, y, place), k.i64(0)
+        return a, number_cell(k, y, place), k.i64(0)
 
     b, address, step = k.when(k.is_plain(y), tensor, number)
     for array in (a, b):

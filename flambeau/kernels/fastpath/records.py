@@ -67,8 +67,20 @@ class Record:
         """
         if op.rules is None:
             return
+        if op.is_multi_output:
+            raise Unfit(op.name)
+        self.put_edges(op, places, dtype)
+        kind, edges = op.node, list(op.node.inputs)
+        self.put(SAVED, len(kind.tensors))
+        for k, item in enumerate(kind.tensors):
+            code = RESULT if item.source == "result" else ARGUMENT | places[op.names[item.position]] << PLACE
+            needed = sum(1 << edges.index(name) for name in item.needed_for if name in edges)
+            self.put(SAVED + 1 + k, code | needed << NEEDED)
+
+    def put_edges(self, op: Op, places: dict[str, int], dtype: Any = None) -> None:
+        """``put_history`` but for the tensors that are kept."""
         kind = op.node
-        if any(op.params[op.names.index(name)].kind == "list" for name in kind.inputs) or op.is_multi_output:
+        if any(op.params[op.names.index(name)].kind == "list" for name in kind.inputs):
             raise Unfit(op.name)
         if max(len(kind.inputs), len(kind.tensors), len(kind.others)) > MOST:
             raise Unfit(op.name)
@@ -82,11 +94,6 @@ class Record:
         self.put(SEEN, len(seen))
         for k, name in enumerate(seen):
             self.put(EDGES + 1 + k, places[name])
-        self.put(SAVED, len(kind.tensors))
-        for k, item in enumerate(kind.tensors):
-            code = RESULT if item.source == "result" else ARGUMENT | places[op.names[item.position]] << PLACE
-            needed = sum(1 << edges.index(name) for name in item.needed_for if name in edges)
-            self.put(SAVED + 1 + k, code | needed << NEEDED)
         self._put_attributes(op, kind.others, places, dtype)
 
     def _put_attributes(self, op: Op, items: Sequence[Item], places: dict[str, int], dtype: Any) -> None:

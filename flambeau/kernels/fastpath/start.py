@@ -7,7 +7,8 @@ from typing import Any
 
 from ...core.arrays.native import NoKernel, switch
 from ...core.calls.machine_calls import CHOSEN, take_over
-from . import backward, forms, joins, products, records, rules, steps, views
+from ...core.calls.registry import primitive
+from . import backward, casts, extremes, forms, joins, numbers, products, records, rules, steps, views, writes
 from .code import Code, builtin
 from .interpreter import Unsupported
 
@@ -34,6 +35,18 @@ _FORMS = (
     rules.linear_rule,
     joins.joined,
     joins.stacked,
+    numbers.number,
+    numbers.made,
+    numbers.alike,
+    numbers.counting,
+    numbers.listed,
+    casts.converted,
+    casts.contiguous,
+    extremes.position,
+    extremes.extreme_of_all,
+    extremes.extreme_along,
+    views.detached,
+    writes.put,
     backward.backward,
     steps.step,
 )
@@ -53,11 +66,28 @@ _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
     "sum": ("reduced", products.of_sums),
     "mean": ("reduced", products.of_sums),
     "_sum_to_size": ("summed", products.of_sums),
+    "max": ("extreme_along", extremes.of_extremes_along),
+    "min": ("extreme_along", extremes.of_extremes_along),
+    "_max_of_all": ("extreme_of_all", extremes.of_extremes),
+    "_min_of_all": ("extreme_of_all", extremes.of_extremes),
+    "argmax": ("position", extremes.of_positions),
+    "argmin": ("position", extremes.of_positions),
+    **{name: ("made", numbers.of_made(filled)) for name, filled in numbers.FACTORIES.items()},
+    **{f"{name}_like": ("alike", numbers.of_made(filled)) for name, filled in numbers.FACTORIES.items() if name != "full"},
+    "arange": ("counting", numbers.of_nothing),
+    "tensor": ("listed", numbers.of_nothing),
+    "Tensor.contiguous": ("contiguous", numbers.of_nothing),
 }
 
 _RULES: dict[str, tuple[str, Callable[[Any, Any], records.Record]]] = {"nn.functional.linear": ("linear_rule", rules.of_linear_rule)}
 # Functions that belong to no operation.
-_ALONE: dict[str, tuple[str, Callable[[], records.Record]]] = {"optimizer step": ("step", steps.of_steps)}
+_ALONE: dict[str, tuple[str, Callable[..., records.Record]]] = {
+    "optimizer step": ("step", steps.of_steps),
+    "number": ("number", numbers.of_numbers),
+    "converted": ("converted", lambda name: casts.of_casts(primitive("_to_copy"))),
+    "detached": ("detached", numbers.of_nothing),
+    "put": ("put", numbers.of_nothing),
+}
 
 
 def _found(op: Any, form: str, more: tuple[Any, ...]) -> tuple[str, records.Record]:
@@ -68,7 +98,7 @@ def _found(op: Any, form: str, more: tuple[Any, ...]) -> tuple[str, records.Reco
     """
     if form == "alone":
         name, record_alone = _ALONE[op]
-        return name, record_alone()
+        return name, record_alone(*more)
     if form == "pointwise":
         record, operands = records.of_pointwise(op)
         return "unary" if operands == 1 else "binary", record

@@ -15,7 +15,7 @@ from .code import Code
 from .forms import Form
 from .interpreter import FLAGS
 
-_MOST_DIMS = 32  # PyTorch has no limit and NumPy 64: views of more are the Python wrapper's
+MOST_DIMS = 32  # PyTorch has no limit and NumPy 64: views of more are the Python wrapper's
 _SELECTED, _PARTED, _WHOLE = range(3)  # which class of node records an index; the last two stand in ``records.EXTRA``
 
 
@@ -131,9 +131,13 @@ class View(Form):
         self.require(self.is_empty(state.without_grad))  # else views are marked
         _require_usual_storage(self, x)
         a = self.any_array_of(x)
-        self.require(self.ndim(a) < _MOST_DIMS)
-        self.sizes, self.steps = self.scratch(_MOST_DIMS, "i64"), self.scratch(_MOST_DIMS, "i64")
+        self.make_room(a)
         return x, a, bits
+
+    def make_room(self, a: Value) -> None:
+        """Let there be places for the dimensions."""
+        self.require(self.ndim(a) < MOST_DIMS)
+        self.sizes, self.steps = self.scratch(MOST_DIMS, "i64"), self.scratch(MOST_DIMS, "i64")
 
     def put_dim(self, place: Value, size: Value, step: Value) -> None:
         self.store(size, self.sizes, place, "i64")
@@ -215,7 +219,7 @@ def reshaped(code: Code) -> str:
     sizes = k.argument(1)
     k.require(k.is_exactly(sizes, tuple))
     count = k.field(sizes, 16, "i64")
-    k.require((count > 0) & (count < _MOST_DIMS) & k.is_row_major(a))
+    k.require((count > 0) & (count < MOST_DIMS) & k.is_row_major(a))
     n, no_short = k.measured(a)
     k.require(n < 1 << 31)  # so that the product of two sizes is no more than 64 bits
     k.require(no_short | (k.same(k.slot(x, Tensor, "_view_of"), k.object(None)) & k.owns_its_memory(a)))
@@ -236,7 +240,7 @@ def reshaped(code: Code) -> str:
     return k.finish()
 
 
-class _Indexed(View):
+class Indexed(View):
     """Of the three classes of nodes, which one follows from the index."""
 
     kind: Value
@@ -245,6 +249,38 @@ class _Indexed(View):
         parted, whole = (self.word(records.EXTRA + place, element="ptr") for place in (0, 1))
         selected = super().node_class()
         return self.pick(self.kind.eq(_SELECTED), selected, self.pick(self.kind.eq(_PARTED), parted, whole))
+
+    def read_key(self, a: Value, key: Value) -> tuple[Value, Value, Value, Value]:
+        """Write down the view that an index makes: number of its dimensions, where it begins, and the index's items and their number."""
+        dims, strides = self.dims(a), self.strides(a)
+        several = self.is_exactly(key, tuple)
+        count = self.when(several, lambda: self.field(key, 16, "i64"), lambda: self.i64(1))
+        items = self.pick(several, self.at(key, self.interpreter.tuple_items, "i8"), self.at(self.given, 1, "ptr"))
+        self.require((count > 0) & (count <= self.ndim(a)))
+
+        def step(i: Value, out: Value, offset: Value, kind: Value) -> tuple[Value, Value, Value]:
+            item, size, stride = self.load(items, i, "ptr"), self.load(dims, i, "i64"), self.load(strides, i, "i64")
+
+            def number() -> tuple[Value, Value, Value]:
+                return out, offset + self.index(item, size) * stride, self.i64(_SELECTED)
+
+            def part() -> tuple[Value, Value, Value]:
+                self.require(self.is_exactly(item, slice))
+                start, stop, by = (self.field(item, place) for place in (16, 24, 32))
+                none = self.object(None)
+                self.require(self.same(by, none))
+                first, last = _bound(self, start, size, self.i64(0)), _bound(self, stop, size, size)
+                self.require(first < last)
+                self.put_dim(out, last - first, stride)
+                whole = self.same(start, none) & self.same(stop, none)
+                return out + 1, offset + first * stride, self.pick(whole, kind, self.i64(_PARTED))
+
+            return self.when(self.is_exactly(item, int), number, part)
+
+        begin = (self.i64(0), self.i64(0), self.pick(several, self.i64(_WHOLE), self.i64(_PARTED)))
+        out, offset, self.kind = self.loop(0, count, step, carried=begin)
+        self.copy_dims(a, 1, lambda i: out + (i - count), count)
+        return out + (self.ndim(a) - count), offset, items, count
 
     def keep_key(self, x: Value, key: Value, items: Value, count: Value) -> None:
         """Put the index (owned) as nodes keep it in the arguments' place: a slice, or what else it is with an ellipsis behind it."""
@@ -266,45 +302,19 @@ class _Indexed(View):
 
 def indexed(code: Code) -> str:
     """``x[key]`` for an int, a slice without step, or a tuple of these."""
-    k = _Indexed(code, "indexed")
+    k = Indexed(code, "indexed")
     x, a, bits = k.begin(2)
-    key, dims, strides = k.argument(1), k.dims(a), k.strides(a)
-    several = k.is_exactly(key, tuple)
-    count = k.when(several, lambda: k.field(key, 16, "i64"), lambda: k.i64(1))
-    items = k.pick(several, k.at(key, k.interpreter.tuple_items, "i8"), k.at(k.given, 1, "ptr"))
-    k.require((count > 0) & (count <= k.ndim(a)))
-
-    def step(i: Value, out: Value, offset: Value, kind: Value) -> tuple[Value, Value, Value]:
-        item, size, stride = k.load(items, i, "ptr"), k.load(dims, i, "i64"), k.load(strides, i, "i64")
-
-        def number() -> tuple[Value, Value, Value]:
-            return out, offset + k.index(item, size) * stride, k.i64(_SELECTED)
-
-        def part() -> tuple[Value, Value, Value]:
-            k.require(k.is_exactly(item, slice))
-            start, stop, by = (k.field(item, place) for place in (16, 24, 32))
-            none = k.object(None)
-            k.require(k.same(by, none))
-            first, last = _bound(k, start, size, k.i64(0)), _bound(k, stop, size, size)
-            k.require(first < last)
-            k.put_dim(out, last - first, stride)
-            whole = k.same(start, none) & k.same(stop, none)
-            return out + 1, offset + first * stride, k.pick(whole, kind, k.i64(_PARTED))
-
-        return k.when(k.is_exactly(item, int), number, part)
-
-    begin = (k.i64(0), k.i64(0), k.pick(several, k.i64(_WHOLE), k.i64(_PARTED)))
-    out, offset, k.kind = k.loop(0, count, step, carried=begin)
-    k.copy_dims(a, 1, lambda i: out + (i - count), count)
+    key = k.argument(1)
+    ndim, offset, items, count = k.read_key(a, key)
 
     def recorded() -> None:
         k.own(k.incref(a))
         k.keep_key(x, key, items, count)
-        k.show(x, a, bits, out + (k.ndim(a) - count), offset)
+        k.show(x, a, bits, ndim, offset)
 
     k.case(bits.ne(0), recorded)
     k.given = k.operands[1]
-    k.show(x, a, k.i64(0), out + (k.ndim(a) - count), offset)
+    k.show(x, a, k.i64(0), ndim, offset)
     return k.finish()
 
 
@@ -317,3 +327,33 @@ def _bound(k: Form, thing: Value, size: Value, otherwise: Value) -> Value:
         return k.pick(number < 0, k.i64(0), k.pick(number > size, size, number))
 
     return k.when(k.same(thing, k.object(None)), lambda: otherwise, given)
+
+
+def detached(code: Code) -> str:
+    """``detach(x)``."""
+    k = Form(code, "detached")
+    k.require_count(1)
+    x = k.argument(0)
+    k.require(k.is_plain(x) & k.is_empty(state.profiling))
+    mark, no = k.slot(x, Tensor, "_requires_grad"), k.object(False)
+    k.require(k.same(mark, k.object(True)) | k.same(mark, no))
+    k.any_array_of(x)
+    _require_usual_storage(k, x)
+    storage = _shared_storage(k, x)
+    made = k.new(k.object(Tensor))
+    none = k.object(None)
+    k.fill(made, Tensor, _array=k.incref(k.slot(x, Tensor, "_array")), _storage=k.incref(storage), _view_of=k.incref(none))
+    k.fill(made, Tensor, _node=k.incref(none), _requires_grad=k.incref(no))
+    k.own(made)
+
+    def note() -> None:
+        at = k.interpreter.slot(UntypedStorage, "uneven")  # perhaps: what is no view any more is looked at all the same
+        before = k.field(storage, at)
+        k.put(k.incref(k.object(True)), storage, at)
+        k.call_c("Py_DecRef", None, before)
+
+    k.when(~k.same(k.slot(x, Tensor, "_view_of"), none), note)
+    _add_alias(k, storage, made)
+    k.call_c("Py_DecRef", None, k.disown(storage))
+    k.give(k.disown(made))
+    return k.finish()

@@ -1,0 +1,91 @@
+"""Forms of calls that give a tensor another dtype, or itself where there is nothing to do."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from ...core.dtype import BY_NUM
+from ...core.layout import contiguous_format
+from ..compiler.language import Value
+from . import records
+from .code import Code
+from .forms import Pointwise
+from .records import DTYPES
+
+_ELEMENTS = ("f32", "f64", "i64", "b8")
+_F32, _F64, _I64, _BOOL = range(4)
+_WHOLE = 2.0**63
+
+
+def converted(code: Code) -> str:
+    """``x.to(dtype)``, the dtype as it is or alone in a tuple."""
+    k = Pointwise(code, "converted")
+    x, bits = k.enter(2)
+    a, given = k.any_array_of(x), k.argument(1)
+
+    def only() -> Value:
+        k.require(k.field(given, 16, "i64").eq(1))
+        return k.field(given, k.interpreter.tuple_items)
+
+    wanted = k.when(k.is_exactly(given, tuple), only, lambda: given)
+    have, want = k.i64(-1), k.i64(-1)
+    for place, dtype in enumerate(DTYPES):
+        have = k.pick(k.same(k.dtype(a), k.object(dtype)), k.i64(place), have)
+        want = k.pick(k.same(wanted, k.object(BY_NUM[dtype.num])), k.i64(place), want)
+    k.require((have >= 0) & (want >= 0))
+    k.case(have.eq(want), lambda: k.give(k.incref(x)))
+    a = k.array_of(x)
+    n, no_short = k.small(a)
+    k.require(n > 0)
+    k.require_usual_strides([x], no_short)
+    k.require(no_short | k.owns_its_memory(a))
+    source = k.data(a)
+    for place in (_F32, _F64):
+        k.when(want.eq(_I64) & have.eq(place), partial(_require_whole, k, source, n, _ELEMENTS[place]))
+    target = k.object(DTYPES[0])
+    for place, dtype in enumerate(DTYPES[1:], 1):
+        target = k.pick(want.eq(place), k.object(dtype), target)
+    r = k.new_array(target, k.ndim(a), k.dims(a))
+    at = k.data(r)
+    for i, element in enumerate(_ELEMENTS):
+        for j, other in enumerate(_ELEMENTS):
+
+            def convert(element: str = element, other: str = other) -> None:
+                register = "b1" if other == "b8" else other
+                k.loop(0, n, lambda place: k.store(k.cast(k.load(source, place, element), register), at, place, other))
+
+            if i != j:
+                k.when(have.eq(i) & want.eq(j), convert)
+    k.answer_new(r, k.pick(want < _I64, bits, k.i64(0)))
+    return k.finish()
+
+
+def _require_whole(k: Pointwise, source: Value, n: Value, element: str) -> None:
+    """Go on if all numbers fit into 64 bits: what becomes of others depends on the processor."""
+
+    def step(i: Value, fits: Value) -> Value:
+        value = k.load(source, i, element)
+        return fits & k.cast((value > -_WHOLE) & (value < _WHOLE), "i64")
+
+    k.require(k.loop(0, n, step, carried=(k.i64(1),)).ne(0))
+
+
+def of_casts(op: Any) -> records.Record:
+    """The record of ``_to_copy``."""
+    record = records.Record()
+    record.put_history(op, {name: k for k, name in enumerate(op.names)})
+    record.put_limit(op)
+    return record
+
+
+def contiguous(code: Code) -> str:
+    """``contiguous(x, memory_format)`` of what lies row by row already."""
+    k = Pointwise(code, "contiguous")
+    k.require_count(2)
+    x = k.argument(0)
+    k.require(k.is_plain(x) & k.same(k.argument(1), k.object(contiguous_format)))
+    k.require_no_mode()
+    k.array_of(x)
+    k.give(k.incref(x))
+    return k.finish()

@@ -1,0 +1,115 @@
+"""Forms of calls that write into a tensor at places, which nobody records."""
+
+from __future__ import annotations
+
+from ...core import state
+from ...core.tensor import Tensor
+from ..compiler.language import Value
+from .code import Code
+from .forms import Pointwise, number_cell
+from .interpreter import FLAGS, WRITEABLE
+from .records import DTYPES
+from .views import Indexed
+
+_F32, _F64, _I64, _BOOL = range(4)
+_LARGEST = 65504.0  # no floating dtype overflows
+_MOST = 1 << 15
+
+
+class _Put(Indexed, Pointwise):
+    """``x[key] = value``."""
+
+    def number_at(self, value: Value, place: Value) -> Value:
+        """Address of a Python number as an element."""
+        cell = number_cell(self, value, place)
+        self.require(place < _BOOL)
+        for at, element in ((_F32, "f32"), (_F64, "f64")):
+
+            def fits(element: str = element) -> None:
+                size = self.abs(self.load(cell, 0, element))
+                self.require(size <= _LARGEST)
+
+            self.when(place.eq(at), fits)
+        return cell
+
+    def tensor_at(self, x: Value, a: Value, value: Value, ndim: Value) -> tuple[Value, Value, Value]:
+        """The array of the values, whose shape must be the end of the part's, or which is one; their number, and the step from one to the
+        next, in elements."""
+        self.require(~self.requires_grad(value))
+        b, storage = self.array_of(value), self.slot(x, Tensor, "_storage")
+        self.require(self.same(self.dtype(a), self.dtype(b)))
+        self.require(self.same(storage, self.object(None)) | ~self.same(storage, self.slot(value, Tensor, "_storage")))
+        n, ahead = self.size(b), ndim - self.ndim(b)
+        self.require((ahead >= 0) & (n > 0))
+        tail, dims = self.at(self.sizes, ahead, "i64"), self.dims(b)
+
+        def compare(i: Value, differs: Value) -> Value:
+            return differs | (self.load(dims, i, "i64") ^ self.load(tail, i, "i64"))
+
+        self.require(n.eq(1) | self.loop(0, self.ndim(b), compare, carried=(self.i64(0),)).eq(0))
+        return b, n, self.cast(n.ne(1), "i64")
+
+    def write_part(self, ndim: Value, target: Value, source: Value, count: Value, step: Value, size: Value) -> None:
+        """Write the values, of ``size`` bytes each, into the part."""
+        is_number = ndim.eq(0)
+        inner = self.when(is_number, lambda: self.i64(1), lambda: self.load(self.sizes, ndim - 1, "i64"))
+        along = self.when(is_number, lambda: size, lambda: self.load(self.steps, ndim - 1, "i64"))
+        rows = self.loop(0, ndim - 1, lambda d, n: n * self.load(self.sizes, d, "i64"), carried=(self.i64(1),))
+
+        def row(r: Value) -> None:
+            def down(d: Value, rest: Value, offset: Value) -> tuple[Value, Value]:
+                place = ndim - 2 - d
+                length = self.load(self.sizes, place, "i64")
+                return rest // length, offset + (rest % length) * self.load(self.steps, place, "i64")
+
+            _, offset = self.loop(0, ndim - 1, down, carried=(r, self.i64(0)))
+            to, begin = self.at(target, offset, "i8"), ((r * inner) % count) * step
+            for bytes_, element in ((4, "i32"), (8, "i64"), (1, "i8")):
+
+                def copy(element: str = element, bytes_: int = bytes_) -> None:
+                    def one(j: Value) -> None:
+                        self.store(self.load(source, begin + j * step, element), self.at(to, j * along, "i8"), 0, element)
+
+                    self.loop(0, inner, one)
+
+                self.when(size.eq(bytes_), copy)
+
+        self.loop(0, rows, row)
+
+
+def put(code: Code) -> str:
+    """``x[key] = value`` for an int, a slice without step, or a tuple of these, and a number or a row-major tensor."""
+    k = _Put(code, "put")
+    k.require_count(3)
+    x, value = k.argument(0), k.argument(2)
+    k.require(k.is_plain(x) & k.is_empty(state.interposed))
+    k.require_no_mode()
+    k.require(~k.recording(k.requires_grad(x)))
+    a, storage = k.any_array_of(x), k.storage_to_write(x)
+    k.require((k.field(a, FLAGS, "i32") & WRITEABLE).ne(0) & (k.is_row_major(a) | k.owns_its_memory(a)))
+    k.make_room(a)
+    ndim, offset, *_ = k.read_key(a, k.argument(1))
+    place, size = k.i64(-1), k.i64(0)
+    for at, dtype in enumerate(DTYPES):
+        here = k.same(k.dtype(a), k.object(dtype))
+        place, size = k.pick(here, k.i64(at), place), k.pick(here, k.i64(dtype.itemsize), size)
+    n = k.loop(0, ndim, lambda d, n: n * k.load(k.sizes, d, "i64"), carried=(k.i64(1),))
+    k.require((place >= 0) & (n < _MOST))
+
+    def tensor() -> tuple[Value, Value, Value, Value]:
+        b, count, step = k.tensor_at(x, a, value, ndim)
+        return b, k.data(b), count, step
+
+    def number() -> tuple[Value, Value, Value, Value]:
+        return a, k.number_at(value, place), k.i64(1), k.i64(0)
+
+    b, source, count, step = k.when(k.is_plain(value), tensor, number)
+    for array in (a, b):
+        k.own(k.incref(array))
+    storage = k.when(k.same(storage, k.object(None)), lambda: k.new_storage(x, k.slot(x, Tensor, "_array")), lambda: storage)
+    k.own(k.incref(storage))
+    k.write(storage, lambda: k.write_part(ndim, k.at(k.data(a), offset, "i8"), source, count, step, size))
+    for array in (a, b, storage):
+        k.call_c("Py_DecRef", None, k.disown(array))
+    k.give(k.incref(k.object(True)))
+    return k.finish()
