@@ -26,11 +26,12 @@ from .ranges import progression
 UNSCALED, BY_ROOT, BY_COUNT = range(3)  # what a result is divided by: nothing, the root of the number of points, that number
 _FORWARD, _INVERSE = ("backward", "ortho", "forward"), ("forward", "ortho", "backward")  # SciPy's words for them, by direction
 _IN_PARALLEL = 1 << 15  # elements from which on several threads pay
+_READY, _READY_REAL = (dtypes.complex64, dtypes.complex128), (dtypes.float32, dtypes.float64)  # what is transformed as it is
 _HostArray = np.ndarray  # in kernels bound to a device ``np.ndarray`` is its class
 
 
 # -- primitives -------------------------------------------------------------------------------------------------------------------------
-@native.part("_fourier", work="8 * array.size")
+@native.part("_fourier", work="64 * array.size")
 def _transformed(name: str, array: np.ndarray, size: int | None, dims: int, norm: str) -> np.ndarray:
     """The transform of that name over the last ``dims`` dimensions; ``size`` points along the last one if it is given."""
     axes = tuple(range(-dims, 0))
@@ -49,8 +50,8 @@ def _is_shared(array: np.ndarray) -> bool:
     return array.size >= _IN_PARALLEL
 
 
-def _by_stride(array: np.ndarray, dims: Sequence[int]) -> list[int]:
-    return sorted(dims, key=lambda dim: -array.strides[dim])
+def _by_stride(array: np.ndarray, dims: Sequence[int]) -> Sequence[int]:
+    return dims if len(dims) == 1 else sorted(dims, key=lambda dim: -array.strides[dim])
 
 
 def _dims_last(input: np.ndarray, dims: Sequence[int]) -> tuple[np.ndarray, list[int] | None]:
@@ -58,7 +59,11 @@ def _dims_last(input: np.ndarray, dims: Sequence[int]) -> tuple[np.ndarray, list
 
     Results lie in memory in this order.
     """
-    if input.flags.c_contiguous and list(dims) == list(range(input.ndim - len(dims), input.ndim)):
+    if (
+        input.flags.c_contiguous
+        and dims[0] == input.ndim - len(dims)
+        and (len(dims) == 1 or list(dims) == list(range(dims[0], input.ndim)))
+    ):
         return input, None
     order = [*_by_stride(input, [dim for dim in range(input.ndim) if dim not in dims]), *dims]
     return input.transpose(order), order
@@ -109,7 +114,7 @@ def fft_r2c(input: Tensor, dim: Sequence[int], normalization: int, onesided: boo
     """
     if input.dtype.kind != "f" or input.dtype.itemsize < 4:
         raise RuntimeError(f"_fft_r2c: Unsupported dtype {dtypes.of_array(input).legacy}")
-    dims = [*_by_stride(input, dim[:-1]), dim[-1]]
+    dims = dim if len(dim) == 1 else [*_by_stride(input, dim[:-1]), dim[-1]]
     moved, order = _dims_last(input, dims)
     if not input.size:
         half = moved.shape[-1] // 2 + 1 if onesided else moved.shape[-1]
@@ -188,11 +193,15 @@ def _floating(input: Any) -> Any:
 
 
 def _complex(input: Any) -> Any:
+    if input.dtype in _READY:
+        return input
     wide = _floating(input)
     return wide if wide.dtype.is_complex else wide.to(dtypes.complex64 if wide.dtype is dtypes.float32 else dtypes.complex128)
 
 
 def _real(name: str, input: Any, words: str = "a real") -> Any:
+    if input.dtype in _READY_REAL:
+        return input
     if input.dtype.is_complex:
         raise RuntimeError(f"{name} expects {words} input tensor, but got {input.dtype.legacy}")
     return _floating(input)
@@ -232,6 +241,8 @@ def _one_dim(name: str, input: Any, n: Any, dim: Any) -> tuple[int, int | None]:
 
 def _with_points(name: str, input: Any, n: Any, dim: Any) -> tuple[Any, int]:
     """``input`` with ``n`` points along ``dim``, and that dimension."""
+    if n is None and dim.__class__ is int and dim == -1 and (shape := input.shape) and shape[-1]:  # the usual call
+        return input, len(shape) - 1
     place, count = _one_dim(name, input, n, dim)
     _require_points(input.shape[place] if count is None else count)
     return input if count is None else _resized(input, (place,), (count,)), place

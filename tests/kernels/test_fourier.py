@@ -98,7 +98,7 @@ def test_what_is_left_to_scipy():
     rng = np.random.default_rng(0)
     declined = [
         ("rfftn", (32, 3), np.float32),
-        ("fftn", (1, 64), np.float32),
+        ("fftn", (1, 3), np.float32),
         ("fftn", (1, 1 << 18 | 1), np.float32),
     ]
     for name, shape, dtype in declined:

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
 
 from ...core.arrays.native import native
+from ..compiler import target as targets
 from ..compiler.memory import empty
 from . import fourier_lanes, fourier_rows
 
-SHORT = 256  # complex elements of rows that are transformed as many at a time as a register has lanes
+_SHORT = 8  # registers of complex elements up to which rows are transformed as many at a time as a register has lanes
 LONG = 1 << 16  # elements of rows that are transformed as matrices, in two steps
 
 _KINDS = {"fftn": "complex", "ifftn": "complex", "rfftn": "from_real", "ihfftn": "from_real", "irfftn": "to_real"}
@@ -87,12 +88,13 @@ def _rows(kind: str, real: np.dtype, rows: int, points: int, inverse: bool, scal
     if kind != "complex" and points % 2:
         return fourier_rows.plan(_OF_ODD[kind], real, rows, points, inverse, scale)
     length = points if kind == "complex" else points // 2
-    if length < SHORT:
-        return fourier_lanes.plan(kind, real, rows, length, 1, inverse, scale)
+    lanes = targets.current().width // real.itemsize
+    across = partial(fourier_lanes.plan, kind, real, rows, length, 1, inverse, scale)
+    if length < _SHORT * lanes and rows * 2 >= lanes and (plan := across()):
+        return plan
     if kind == "complex" and length >= LONG and (plan := _in_two_steps(real, rows, length, inverse, scale)):
         return plan
-    plan = fourier_rows.plan(kind, real, rows, length, inverse, scale)
-    return plan or fourier_lanes.plan(kind, real, rows, length, 1, inverse, scale)
+    return fourier_rows.plan(kind, real, rows, length, inverse, scale) or across()
 
 
 def _in_two_steps(real: np.dtype, rows: int, n: int, inverse: bool, scale: float) -> Callable[..., None] | None:

@@ -26,18 +26,20 @@ import numpy as np
 from ..compiler import target as targets
 from ..compiler.arguments import Array, Integer, Number, Record
 from ..compiler.build import kernel
-from ..compiler.language import Builder, Value
+from ..compiler.language import SIZES, Builder, Value
 from .fourier_butterflies import Complex, radices_of, roots, times, transform_of
 from .microkernel import Scratch, borrow, give_back
 from .tiles import transposed
 
 LONGEST = 1 << 17  # elements of a row; from there on it takes memory beyond the second cache
 _CHUNK = 1 << 14  # elements
+_STACK = 1 << 16  # bytes up to which a row's planes are on the stack
 _PASS = 4  # numbers in a row of the table of passes
 
 Read = Callable[[Value], Complex]  # the elements from a place on
 Write = Callable[[Complex, Value], None]
 Transform = Callable[[Read, Write], None]
+Radices = tuple[int, tuple[int, ...], int]  # of the first pass, those between, and of the last
 
 
 class Row(Record):
@@ -125,7 +127,7 @@ class _Row:
 class _Passes(_Row):
     """A transform by passes between the planes ``a`` and ``b``."""
 
-    def __init__(self, k: Builder, element: str, o: Row, radices: tuple[int, tuple[int, ...], int], a: Value, b: Value):
+    def __init__(self, k: Builder, element: str, o: Row, radices: Radices, a: Value, b: Value):
         super().__init__(k, element, o)
         self.first, self.radices, self.last = radices
         self.a, self.b = a, b
@@ -342,13 +344,14 @@ def _ends_of(kind: str, ends: _Ends) -> tuple[Callable[[], None], Read, Write, C
 
 
 @kernel
-def row_transforms(k: Builder, element: str, kind: str, radices: tuple[int, tuple[int, ...], int], is_chirped: bool) -> None:
-    """Rows one after the other; ``radices`` are that of the first pass, those between, and that of the last.
+def row_transforms(k: Builder, element: str, kind: str, radices: Radices, is_chirped: bool, is_short: bool) -> None:
+    """Rows one after the other.
 
     ``kind`` is "complex", "from_real", "whole" (with both halves) or "to_real"; "from_odd", "whole_odd" or "to_odd" of odd length.
     """
-    without = [*([] if is_chirped else ["chirp"]), *([] if kind in ("from_real", "whole", "to_real") else ["halves"])]
-    o = k.arguments(Row, without=without)
+    left_out = {"chirp": not is_chirped, "halves": kind not in ("from_real", "whole", "to_real"), "flags": is_short, "memory": is_short}
+    o = k.arguments(Row, without=[name for name, is_left_out in left_out.items() if is_left_out])
+    stack = k.scratch(_STACK // SIZES[element], element) if is_short else None
 
     def one(memory: Value, row: Value) -> None:
         a, b, own, third = (k.at(memory, o.plane * (2 * i), element) for i in range(4))
@@ -360,11 +363,16 @@ def row_transforms(k: Builder, element: str, kind: str, radices: tuple[int, tupl
         transform(read, write)
         after()
 
-    def chunk(c: Value) -> None:
-        piece = borrow(k, o.flags, o.pieces)
-        memory = k.at(o.memory, piece * o.size, element)
+    def rows(c: Value, memory: Value) -> None:
         k.loop(c * o.per_chunk, k.least((c + 1) * o.per_chunk, o.rows), partial(one, memory))
-        give_back(k, o.flags, piece)
+
+    def chunk(c: Value) -> None:
+        if stack is not None:
+            rows(c, stack)
+        else:
+            piece = borrow(k, o.flags, o.pieces)
+            rows(c, k.at(o.memory, piece * o.size, element))
+            give_back(k, o.flags, piece)
 
     k.for_chunks(chunk)
 
@@ -442,14 +450,18 @@ def plan(kind: str, dtype: np.dtype, rows: int, length: int, inverse: bool, scal
         values["chirp"] = _chirp_table(length, n).astype(dtype)
     plane = -(-n // lanes) * lanes + 2 * lanes
     plane += lanes * (plane * dtype.itemsize % 4096 == 0)
-    scratch, per_chunk = Scratch(plane * 8, dtype), max(1, _CHUNK // n)
+    size, per_chunk = plane * (4 if n == length and kind == "complex" else 6 if n == length else 8), max(1, _CHUNK // n)
+    scratch = None if size * dtype.itemsize <= _STACK else Scratch(size, dtype)
     x_pitch, y_pitch = _LENGTHS[kind](length)
     middle = tuple(sorted(set(radices[1:-1])))
-    launch = row_transforms(element, kind, (radices[0], middle, radices[-1]), n != length).bind(
-        -(-rows // per_chunk), **values, passes=passes, pieces=scratch.pieces, size=scratch.size, plane=plane, pass_count=len(passes),
-        n=n, length=length, rows=rows, x_pitch=x_pitch, y_pitch=y_pitch, per_chunk=per_chunk, scale=scale,
+    launch = row_transforms(element, kind, (radices[0], middle, radices[-1]), n != length, scratch is None).bind(
+        -(-rows // per_chunk), **values, passes=passes, pieces=scratch.pieces if scratch else 0, size=size, plane=plane,
+        pass_count=len(passes), n=n, length=length, rows=rows, x_pitch=x_pitch, y_pitch=y_pitch, per_chunk=per_chunk, scale=scale,
         sign=-1.0 if inverse else 1.0,
     )  # fmt: skip
+
+    if scratch is None:
+        return lambda x, y: launch(x=x, y=y)
 
     def run(x: np.ndarray, y: np.ndarray) -> None:
         flags, memory = scratch.take()
