@@ -54,6 +54,15 @@ class Product(Pointwise):
                 self.store(step, steps, 3 + 2 * k + place, "i64")
         self.call_c(loop, None, places, dims, steps, data)
 
+    def require_moderate(self, data: Value, count: Value) -> None:
+        """Go on if all float32 numbers are below 32, so that sums of their exponentials are far from infinity."""
+
+        def high(i: Value, most: Value) -> Value:
+            size = self.load(data, i, "i32") & 0x7FFFFFFF
+            return self.pick(size > most, size, most)
+
+        self.require(self.loop(0, count, high, carried=(self.const(0, "i32"),)) < _THIRTY_TWO)
+
     def steps(self, array: Value) -> tuple[Value, Value]:
         strides = self.strides(array)
         return self.load(strides, 0, "i64"), self.load(strides, 1, "i64")
@@ -204,12 +213,7 @@ def softmax(code: Code) -> str:
     n = rows * columns
     k.require(n < k.word(records.LIMIT))
     data = k.data(a)
-
-    def high(i: Value, most: Value) -> Value:
-        size = k.load(data, i, "i32") & 0x7FFFFFFF
-        return k.pick(size > most, size, most)
-
-    k.require(k.loop(0, n, high, carried=(k.const(0, "i32"),)) < _THIRTY_TWO)
+    k.require_moderate(data, n)
     k.own(k.incref(a))
     shape = k.shape(a)
     ones = k.call_c("PyDict_GetItem", "ptr", k.word(records.EXTRA + 4, element="ptr"), shape)
@@ -236,7 +240,7 @@ def softmax(code: Code) -> str:
 
 
 @cache
-def _loops_are_dots() -> bool:
+def loops_are_dots() -> bool:
     """Whether NumPy's matrix loop gives the bits of ``ndarray.dot``, which the Python wrappers call: BLAS does both, if it was built so."""
     rng = np.random.default_rng(0)
     for dtype in _FLOATS:
@@ -254,7 +258,7 @@ def of_products(op: Any) -> records.Record:
     Raises:
         Unfit: the loops are others than those of the Python wrapper.
     """
-    if not _loops_are_dots():
+    if not loops_are_dots():
         raise records.Unfit(op.name)
     record = records.of_views(op)
     record.put_loops(np.matmul, _FLOATS)
@@ -290,7 +294,7 @@ def of_softmax(op: Any) -> records.Record:
     Raises:
         Unfit: the loops are others than those of the Python wrapper.
     """
-    if not _loops_are_dots():
+    if not loops_are_dots():
         raise records.Unfit(op.name)
     record, module = records.Record(), vars(sys.modules[op.module])
     record.put_history(op, {name: k for k, name in enumerate(op.names)}, BY_NUM[_FLOATS[0].num])

@@ -35,7 +35,7 @@ NUMBERS = FLOATS + 1  # whether the second operand may be a Python number
 LIMIT = NUMBERS + 1  # from so many elements on there are other kernels
 LOOPS = LIMIT + 1  # of each dtype: the loop (0: none), its data, the dtype of its result
 EXTRA = LOOPS + 3 * len(DTYPES)  # what a form needs besides
-SIZE = EXTRA + 8
+SIZE = EXTRA + 8  # rules have longer ones
 
 
 class Unfit(Exception):
@@ -45,8 +45,8 @@ class Unfit(Exception):
 class Record:
     """A record being written, with the objects that it points to."""
 
-    def __init__(self) -> None:
-        self.words = np.zeros(SIZE, np.uint64)
+    def __init__(self, size: int = SIZE) -> None:
+        self.words = np.zeros(size, np.uint64)
         self.kept: list[Any] = []
 
     def put(self, place: int, value: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from ...core.arrays.native import NoKernel, switch
 from ...core.calls.machine_calls import CHOSEN, take_over
 from ...core.calls.registry import primitive
-from . import backward, casts, extremes, forms, joins, numbers, products, records, rules, steps, views, writes
+from . import backward, casts, extremes, forms, joins, losses, numbers, products, records, rules, steps, views, writes
 from .code import Code, builtin
 from .interpreter import Unsupported
 
@@ -49,6 +49,8 @@ _FORMS = (
     writes.put,
     backward.backward,
     steps.step,
+    losses.class_loss,
+    losses.class_slope,
 )
 _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
     "transpose": ("transposed", records.of_views),
@@ -79,7 +81,13 @@ _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
     "Tensor.contiguous": ("contiguous", numbers.of_nothing),
 }
 
-_RULES: dict[str, tuple[str, Callable[[Any, Any], records.Record]]] = {"nn.functional.linear": ("linear_rule", rules.of_linear_rule)}
+_RULES: dict[str, tuple[str, Callable[[Any, Any], records.Record]]] = {
+    "nn.functional.linear": ("linear_rule", rules.of_linear_rule),
+    "nn.functional._cross_entropy": ("class_slope", losses.of_class_slope),
+}
+_COMPOSITES: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
+    "nn.functional.cross_entropy": ("class_loss", losses.of_class_loss),
+}
 # Functions that belong to no operation.
 _ALONE: dict[str, tuple[str, Callable[..., records.Record]]] = {
     "optimizer step": ("step", steps.of_steps),
@@ -88,6 +96,7 @@ _ALONE: dict[str, tuple[str, Callable[..., records.Record]]] = {
     "detached": ("detached", numbers.of_nothing),
     "put": ("put", numbers.of_nothing),
 }
+_TABLES: dict[str, dict[str, Any]] = {"whole": _WHOLE, "composite": _COMPOSITES, "rule": _RULES}
 
 
 def _found(op: Any, form: str, more: tuple[Any, ...]) -> tuple[str, records.Record]:
@@ -102,8 +111,8 @@ def _found(op: Any, form: str, more: tuple[Any, ...]) -> tuple[str, records.Reco
     if form == "pointwise":
         record, operands = records.of_pointwise(op)
         return "unary" if operands == 1 else "binary", record
-    if form in ("whole", "rule"):
-        table: dict[str, Any] = _WHOLE if form == "whole" else _RULES
+    if form in _TABLES:
+        table = _TABLES[form]
         key = getattr(op, "key", "")  # PyTorch's kernels as operations have rules, and none
         if key not in table:
             raise records.Unfit(op.name)
