@@ -135,6 +135,16 @@ def test_the_number_of_threads_does_not_change_a_bit():
     assert all(np.array_equal(results[0], result) for result in results[1:])
 
 
+@pytest.mark.parametrize("points", [40, 512, 65536])
+def test_rows_of_wider_matrices_are_read_in_place(points):
+    rng = np.random.default_rng(0)
+    for name in ("fftn", "rfftn", "irfftn"):
+        array, size = operand(rng, name, (2, 20 if points < 1000 else 1, points), np.float32)
+        wide = guarded(np.concatenate([array, array], -1), True)[..., array.shape[-1] :]
+        got, wanted = (fourier.transformed(name, x, size, 1, "backward") for x in (wide, array))
+        assert np.array_equal(got, wanted)
+
+
 PROGRAMS = {
     "fft": lambda x: torch.fft.fft(x),
     "of columns": lambda x: torch.fft.fft(x, dim=0),

@@ -40,19 +40,29 @@ class _Plans(NamedTuple):
 @native("_fourier")
 def transformed(name: str, array: np.ndarray, size: int | None, dims: int, norm: str) -> np.ndarray | None:
     """SciPy's transform of that name over the last ``dims`` dimensions."""
-    plans = _plans(name, array.dtype, array.shape, size, dims, norm)
+    pitch = 0 if array.flags.c_contiguous else _pitch(array)
+    plans = _plans(name, array.dtype, array.shape, pitch, size, dims, norm)
     if plans is None:
         return None
     rows, columns, shape, dtype = plans
     result = empty(shape, dtype)
-    rows(array if array.flags.c_contiguous else np.ascontiguousarray(array), result)
+    rows(array if pitch or array.flags.c_contiguous else np.ascontiguousarray(array), result)
     for plan in columns:
         plan(result, result)
     return result
 
 
+def _pitch(array: np.ndarray) -> int:
+    """Bytes from row to row where that is the same everywhere; 0 where the array has to be copied, as long rows are."""
+    strides, shape = array.strides, array.shape
+    if array.ndim < 2 or shape[-1] >= LONG or strides[-1] != array.itemsize or strides[-2] % array.itemsize:
+        return 0
+    is_even = all(strides[i] == strides[i + 1] * shape[i + 1] for i in range(array.ndim - 2))
+    return strides[-2] if is_even else 0
+
+
 @lru_cache(maxsize=512)
-def _plans(name: str, dtype: np.dtype, shape: tuple[int, ...], size: int | None, dims: int, norm: str) -> _Plans | None:
+def _plans(name: str, dtype: np.dtype, shape: tuple[int, ...], pitch: int, size: int | None, dims: int, norm: str) -> _Plans | None:
     kind, inverse = _KINDS[name], name in ("ifftn", "ihfftn", "irfftn")
     if dtype.kind == "f" and kind == "complex":
         kind = "whole"
@@ -64,7 +74,7 @@ def _plans(name: str, dtype: np.dtype, shape: tuple[int, ...], size: int | None,
         return None
     scale = float(math.prod([*shape[len(shape) - dims : -1], points])) ** -_EXPONENTS[inverse][norm]
     inner = last = points // 2 + 1 if kind == "from_real" else points
-    rows = _rows(kind, real, math.prod(outer), points, inverse, scale)
+    rows = _rows(kind, real, math.prod(outer), pitch // real.itemsize, points, inverse, scale)
     columns = []
     for dim in range(len(outer) - 1, len(outer) - dims, -1):
         if outer[dim] > 1:
@@ -83,18 +93,18 @@ def _plans(name: str, dtype: np.dtype, shape: tuple[int, ...], size: int | None,
 _OF_ODD = {"from_real": "from_odd", "whole": "whole_odd", "to_real": "to_odd"}
 
 
-def _rows(kind: str, real: np.dtype, rows: int, points: int, inverse: bool, scale: float) -> Callable[..., None] | None:
-    """The transform of the last dimension."""
+def _rows(kind: str, real: np.dtype, rows: int, pitch: int, points: int, inverse: bool, scale: float) -> Callable[..., None] | None:
+    """The transform of the last dimension; rows lie ``pitch`` real numbers apart, or side by side (0)."""
     if kind != "complex" and points % 2:
-        return fourier_rows.plan(_OF_ODD[kind], real, rows, points, inverse, scale)
+        return fourier_rows.plan(_OF_ODD[kind], real, rows, points, inverse, scale, pitch)
     length = points if kind == "complex" else points // 2
     lanes = targets.current().width // real.itemsize
-    across = partial(fourier_lanes.plan, kind, real, rows, length, 1, inverse, scale)
+    across = partial(fourier_lanes.plan, kind, real, rows, length, 1, inverse, scale, pitch)
     if length < _SHORT * lanes and rows * 2 >= lanes and (plan := across()):
         return plan
     if kind == "complex" and length >= LONG and (plan := _in_two_steps(real, rows, length, inverse, scale)):
         return plan
-    return fourier_rows.plan(kind, real, rows, length, inverse, scale) or across()
+    return fourier_rows.plan(kind, real, rows, length, inverse, scale, pitch) or across()
 
 
 def _in_two_steps(real: np.dtype, rows: int, n: int, inverse: bool, scale: float) -> Callable[..., None] | None:

@@ -319,10 +319,13 @@ def _turns(rows: int, columns: int) -> np.ndarray:
     return np.ascontiguousarray(roots(rows * columns, rows * columns)[lines[:, None] * np.arange(columns)].swapaxes(1, 2))
 
 
-def plan(kind: str, dtype: np.dtype, rows: int, n: int, inner: int, inverse: bool, scale: float) -> Callable[..., None] | None:
+def plan(
+    kind: str, dtype: np.dtype, rows: int, n: int, inner: int, inverse: bool, scale: float, pitch: int = 0
+) -> Callable[..., None] | None:
     """Function ``launch(x, y)`` that transforms rows of ``n`` complex, or ``2 n`` real numbers, or columns of ``rows`` matrices.
 
-    ``inner`` is the number of columns, or of a "crossed" matrix's rows.
+    ``inner`` is the number of columns, or of a "crossed" matrix's rows; ``pitch`` how many real numbers rows lie apart that do not lie
+    side by side.
     """
     target = targets.current()
     element, lanes = ("f32", target.width // 4) if dtype.itemsize == 4 else ("f64", target.width // 8)
@@ -343,7 +346,7 @@ def plan(kind: str, dtype: np.dtype, rows: int, n: int, inner: int, inverse: boo
         "groups": groups,
         "per_chunk": per_chunk,
         "scale": scale,
-        "x_pitch": x_length,
+        "x_pitch": pitch or x_length,
         "y_pitch": y_length,
         "x_length": x_length,
         "y_length": y_length,

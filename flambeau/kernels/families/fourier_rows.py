@@ -429,7 +429,7 @@ _LENGTHS: dict[str, Callable[[int], tuple[int, int]]] = {
 }
 
 
-def plan(kind: str, dtype: np.dtype, rows: int, length: int, inverse: bool, scale: float) -> Callable[..., None] | None:
+def plan(kind: str, dtype: np.dtype, rows: int, length: int, inverse: bool, scale: float, pitch: int = 0) -> Callable[..., None] | None:
     """Function ``launch(x, y)`` that transforms rows of ``length`` complex numbers, or as many pairs of real ones; None where none can."""
     target = targets.current()
     element, lanes = ("f32", target.width // 4) if dtype.itemsize == 4 else ("f64", target.width // 8)
@@ -456,7 +456,7 @@ def plan(kind: str, dtype: np.dtype, rows: int, length: int, inverse: bool, scal
     middle = tuple(sorted(set(radices[1:-1])))
     launch = row_transforms(element, kind, (radices[0], middle, radices[-1]), n != length, scratch is None).bind(
         -(-rows // per_chunk), **values, passes=passes, pieces=scratch.pieces if scratch else 0, size=size, plane=plane,
-        pass_count=len(passes), n=n, length=length, rows=rows, x_pitch=x_pitch, y_pitch=y_pitch, per_chunk=per_chunk, scale=scale,
+        pass_count=len(passes), n=n, length=length, rows=rows, x_pitch=pitch or x_pitch, y_pitch=y_pitch, per_chunk=per_chunk, scale=scale,
         sign=-1.0 if inverse else 1.0,
     )  # fmt: skip
 
