@@ -19,7 +19,7 @@ import flambeau
 from flambeau.core.calls import machine_calls
 from flambeau.core.calls.registry import primitive
 from flambeau.core.storage import UntypedStorage
-from flambeau.core.tensor import Tensor
+from flambeau.core.tensor import Tensor, ViewMeta
 from flambeau.kernels.fastpath import start as loading
 
 F = flambeau.nn.functional
@@ -159,11 +159,24 @@ CALLS: dict[str, Any] = {
     "reshape of a view": lambda a, b: a[1:].reshape(2, -1),
     "expand": lambda a, b: a.expand(2, *a.shape),
     "view of a view": lambda a, b: a.T[1:].T,
+    "transpose without grad": lambda a, b: unrecorded(lambda: a.transpose(0, -1)),
+    "part without grad": lambda a, b: unrecorded(lambda: a[1:]),
+    "view of a view without grad": lambda a, b: unrecorded(lambda: a[1:].transpose(-1, 0)),
+    "view of it": lambda a, b: unrecorded(lambda: a.detach()[1:])[:, 0],
+    "reshape without grad": lambda a, b: unrecorded(lambda: a.view(-1)),
+    "expand without grad": lambda a, b: unrecorded(lambda: a.expand(2, *a.shape)),
     "matmul": lambda a, b: a @ b,
     "linear": lambda a, b: F.linear(a, b),
     "add with alpha": lambda a, b: flambeau.add(a, b, alpha=2),
     "out": lambda a, b: flambeau.add(a.detach(), b, out=flambeau.empty(0)),
 }
+
+
+def unrecorded(call: Any) -> Any:
+    with flambeau.no_grad():
+        return call()
+
+
 SIZES = (0, 1, 2, 3, 4, 7, 16, 33)
 NUMBERS = (
     2.0,
@@ -230,8 +243,12 @@ def facts(result: Any, nodes: set[int]) -> Any:
         return shown(result)
     array, node = result._array, result._node
     told = [shown(result), array.flags.c_contiguous, array.flags.writeable, shown(result._storage), type(result._view_of)]
-    if result._view_of is not None and id(result._view_of) in nodes:
-        told.append(id(result._view_of))
+    shown_of = result._view_of
+    if isinstance(shown_of, ViewMeta):
+        told.append(shown_of.creation_meta)
+        shown_of = shown_of.root
+    if shown_of is not None and id(shown_of) in nodes:
+        told.append(id(shown_of))
     if node is not None:
         told += [
             type(node),
@@ -507,6 +524,14 @@ MAY_FAIL += ["ones like", "tensor of a list", "full of a shape", "arange of thre
 def test_every_allocation_may_fail(name: str) -> None:
     fail_everywhere(CALLS[name], flambeau.randn(3, 3, requires_grad=True), flambeau.randn(3, 3))
     (flambeau.ones(2, requires_grad=True) + 1).sum().backward()
+
+
+@unraisable
+def test_every_allocation_of_a_view_without_grad_may_fail() -> None:
+    a = flambeau.randn(3, 3)
+    with flambeau.no_grad():
+        for name in ("part", "view of a view"):
+            fail_everywhere(CALLS[name], a[1:], a)
 
 
 @unraisable

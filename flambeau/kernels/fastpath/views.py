@@ -8,7 +8,7 @@ import numpy as np
 
 from ...core import state
 from ...core.storage import UntypedStorage
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, ViewMeta
 from ..compiler.language import Value
 from . import records
 from .code import Code
@@ -16,6 +16,7 @@ from .forms import Form
 from .interpreter import FLAGS
 
 MOST_DIMS = 32  # PyTorch has no limit and NumPy 64: views of more are the Python wrapper's
+_NO_GRAD = "no_grad"  # the word by which views are marked
 _SELECTED, _PARTED, _WHOLE = range(3)  # which class of node records an index; the last two stand in ``records.EXTRA``
 
 
@@ -97,14 +98,40 @@ def _add_alias(k: Form, storage: Value, made: Value) -> None:
     k.call_c("Py_DecRef", None, reference)
 
 
-def _answer_view(k: Form, r: Value, x: Value, bits: Value) -> None:
-    """Return array ``r`` (owned) as a view of ``x``, recorded."""
+def _is_marked(k: Form, x: Value) -> Value:
+    """Whether a view of ``x`` is marked: this thread does not record. Views of what requires grad are the wrapper's then."""
+
+    def ask() -> Value:
+        off = ~k.recording(k.const(True, "b1"))
+        shown = k.slot(x, Tensor, "_view_of")
+
+        def is_usual() -> Value:
+            return k.same(k.slot(shown, ViewMeta, "creation_meta"), k.object(_NO_GRAD))
+
+        usual = k.when(k.is_exactly(shown, ViewMeta), is_usual, lambda: k.const(True, "b1"))
+        k.require(~off | (usual & ~k.requires_grad(x)))
+        return off
+
+    return k.when(k.is_empty(state.without_grad), lambda: k.const(False, "b1"), ask)
+
+
+def _answer_view(k: Form, r: Value, x: Value, bits: Value, marked: Value) -> None:
+    """Return array ``r`` (owned) as a view of ``x``, recorded, or ``marked``."""
     storage = _shared_storage(k, x)
+    mark = k.own(k.when(marked, lambda: k.new(k.object(ViewMeta)), lambda: k.null))
     made = k.new(k.object(Tensor))
     k.disown(r)
-    root = k.slot(x, Tensor, "_view_of")
-    root = k.pick(k.same(root, k.object(None)), x, root)
-    k.fill(made, Tensor, _array=r, _storage=k.disown(storage), _view_of=k.incref(root))
+    shown = k.slot(x, Tensor, "_view_of")
+    is_mark = k.is_exactly(shown, ViewMeta)
+
+    def fill() -> Value:
+        root = k.when(is_mark, lambda: k.slot(shown, ViewMeta, "root"), lambda: k.pick(k.same(shown, k.object(None)), x, shown))
+        k.fill(mark, ViewMeta, root=k.incref(root), creation_meta=k.incref(k.object(_NO_GRAD)))
+        return mark
+
+    view_of = k.when(marked, fill, lambda: k.incref(k.pick(k.same(shown, k.object(None)), x, shown)))
+    k.disown(mark)
+    k.fill(made, Tensor, _array=r, _storage=k.disown(storage), _view_of=view_of)
     k.own(made)
     _add_alias(k, storage, made)
     k.answer(made, r, bits)
@@ -113,12 +140,13 @@ def _answer_view(k: Form, r: Value, x: Value, bits: Value) -> None:
 def view(code: Code) -> str:
     """A view that NumPy has made, as a tensor, recorded: of its array and the operation's arguments, the first of which it shows."""
     k = Form(code, "view")
-    k.require(k.is_empty(state.inferring) & k.is_empty(state.without_grad))  # else views are marked
+    k.require(k.is_empty(state.inferring))
     bits = k.needed()
     r, x = k.argument(0), k.argument(1)
     k.require(k.is_exactly(r, np.ndarray))
+    marked = _is_marked(k, x)
     _require_usual_storage(k, x)
-    _answer_view(k, k.own(k.incref(r)), x, bits)
+    _answer_view(k, k.own(k.incref(r)), x, bits, marked)
     return k.finish()
 
 
@@ -128,7 +156,7 @@ class View(Form):
     def begin(self, count: int) -> tuple[Value, Value, Value]:
         """The tensor, its array, and the bits of the edges to record."""
         x, bits = self.enter(count)
-        self.require(self.is_empty(state.without_grad))  # else views are marked
+        self.marked = _is_marked(self, x)
         _require_usual_storage(self, x)
         a = self.any_array_of(x)
         self.make_room(a)
@@ -164,7 +192,7 @@ class View(Form):
         self.check(self.exists(r))
         self.own(r)
         self.check(self.call_c("PyArray_SetBaseObject", "i32", r, self.incref(a)).eq(0))
-        _answer_view(self, r, x, bits)
+        _answer_view(self, r, x, bits, self.marked)
 
 
 def transposed(code: Code) -> str:
