@@ -99,7 +99,9 @@ def _matrices(node: Node) -> tuple[products.Matrix, products.Matrix] | None:
     strides = left.strides if len(left.shape) == 2 else (left.shape[-1] * size, size)
     a = products.layout((sizes[0], sizes[2]), strides, size)
     b = products.layout(right.shape, right.strides, size)
-    if a is None or b is None or not products.is_straight(a, b, sizes) or gemm.is_for_library(sizes, a.by_rows):
+    if a is None or b is None or not products.is_straight(a, b, sizes):
+        return None
+    if gemm.is_for_library(sizes, a.by_rows) or gemm.is_split(left.dtype, sizes):
         return None
     return a, b
 

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from ...core.calls.interruption import pass_on
+from ..compiler.language import Builder, Value
 
 # Prefix and suffix of the names in OpenBLAS as NumPy's wheels have it, and in others. Suffix 64_: integers have 64 bits; a library with
 # 32-bit integers reads the lower half of what is passed, so that one way of calling serves both.
@@ -72,6 +73,43 @@ def _loaded(word: str) -> list[str]:
     with open("/proc/self/maps") as file:
         paths = {line.split(maxsplit=5)[5].strip() for line in file if line.count(" ") > 5 and "/" in line}
     return sorted(path for path in paths if word in path.rpartition("/")[2] and ".so" in path)
+
+
+_ROW_MAJOR = 101  # CBLAS's word
+
+
+def call_gemm(
+    k: Builder,
+    element: str,
+    function: Value,
+    sizes: tuple[Value, Value, Value],
+    forms: tuple[Value, Value],
+    pitches: tuple[Value, Value],
+    operands: tuple[Value, Value, Value],
+    pitch: Value,
+    bias: Value | None,
+) -> None:
+    """Write a call of ``gemm``: ``c = a @ b (+ bias)``, row-major, its rows ``pitch`` apart.
+
+    Args:
+        sizes: rows and columns of ``c``, and the numbers of a sum. forms, pitches: CBLAS's words for ``a`` and ``b``, leading dimensions.
+        operands: ``a``, ``b`` and ``c``.
+    """
+    (height, width, inner), (a, b, c) = sizes, operands
+    if bias is not None:
+        lanes = k.lanes(element)
+
+        def fill(row: Value) -> None:
+            def step(i: Value, mask: Value | None) -> None:
+                k.store(k.load(bias, i, element, lanes, mask), c, row * pitch + i, element, mask)
+
+            k.vector_loop(0, width, lanes, step)
+
+        k.loop(k.const(0, "i64"), height, fill)  # products are added to it, for which the library need not write zeros
+    order, one, kept = k.const(_ROW_MAJOR, "i32"), k.const(1, element), k.const(0 if bias is None else 1, element)
+    form_a, form_b = (k.cast(form, "i32") for form in forms)
+    passed = (order, form_a, form_b, height, width, inner, one, a, pitches[0], b, pitches[1], kept, c, pitch)
+    k.effect(f"call void {function.text}({', '.join(f'{v.type} {v.text}' for v in passed)})")
 
 
 _inside: dict[int, object] = {}  # calls of ``alone`` that run, in all threads

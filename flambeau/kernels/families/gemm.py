@@ -18,8 +18,9 @@ from ..compiler import memory
 from ..compiler.build import kernel
 from ..compiler.language import ELEMENTS, Builder, Value
 from ..compiler.memory import empty
-from . import products
-from .blas import alone, library
+from . import products, split_products
+from .blas import alone, call_gemm, library
+from .tile_registers import instructions
 
 SMALL = 1 << 15  # multiply-adds: below this NumPy computes a product in less time than a kernel's start
 QUICK = 1 << 18  # the same for one product of two matrices that lie row by row, in which the library is at its best
@@ -33,7 +34,7 @@ GROUP = 1 << 20  # multiply-adds of small products that make a chunk together
 LONG = 1 << 17  # elements of a matrix that is multiplied by a vector: below this the library does it on one thread, and well
 STRIP = 1 << 16  # elements of a chunk of it
 TOGETHER = 8  # of its rows
-_ROW_MAJOR, _PLAIN, _TRANSPOSED = 101, 111, 112  # CBLAS's words
+_PLAIN, _TRANSPOSED = 111, 112  # CBLAS's words
 _Layout = tuple[tuple[int, ...], tuple[int, ...]]  # shape and strides
 _Launch = Callable[..., None]  # of operands, the result, and the bias if there is one
 _Run = Callable[[np.ndarray, np.ndarray, np.ndarray | None], np.ndarray | None]
@@ -50,9 +51,6 @@ def product(k: Builder, element: str, has_bias: bool) -> None:
     step_a, step_b = k.integer(), k.integer()
     heads, outer_a, inner_a, outer_b, inner_b = (k.integer() for _ in range(5))
     parts, rows, columns, units, per_chunk = k.integer(), k.integer(), k.integer(), k.integer(), k.integer()
-    form_a, form_b = k.cast(form_a, "i32"), k.cast(form_b, "i32")
-    one, none = k.const(1, element), k.const(0, element)
-    lanes = k.lanes(element)
 
     def unit(u: Value) -> None:
         batch, part = u // parts, u % parts
@@ -63,18 +61,10 @@ def product(k: Builder, element: str, has_bias: bool) -> None:
         left = k.at(a, outer * outer_a + head * inner_a + m0 * step_a, element)
         right = k.at(b, outer * outer_b + head * inner_b + n0 * step_b, element)
         target = k.at(c, batch * (m * n) + m0 * n + n0, element)
-        if bias is not None:
-
-            def fill(row: Value) -> None:
-                def step(i: Value, mask: Value | None) -> None:
-                    k.store(k.load(bias, n0 + i, element, lanes, mask), target, row * n + i, element, mask)
-
-                k.vector_loop(0, width, lanes, step)
-
-            k.loop(k.const(0, "i64"), height, fill)  # products are added to it, for which the library need not write zeros
-        order, kept = k.const(_ROW_MAJOR, "i32"), none if bias is None else one
-        operands = (order, form_a, form_b, height, width, inner, one, left, lda, right, ldb, kept, target, n)
-        k.effect(f"call void {function.text}({', '.join(f'{v.type} {v.text}' for v in operands)})")
+        more = None if bias is None else k.at(bias, n0, element)
+        call_gemm(
+            k, element, function, (height, width, inner), (form_a, form_b), (lda, ldb), (left, right, target), n, more
+        )  # fmt: skip
 
     k.for_chunks(lambda chunk: k.loop(chunk * per_chunk, k.least((chunk + 1) * per_chunk, units), unit))
 
@@ -174,6 +164,23 @@ def _library_plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool) -> _L
     return partial(alone, call)
 
 
+def is_split(dtype: np.dtype, sizes: tuple[int, int, int]) -> bool:
+    """Whether products of such matrices are computed by tiles of bfloat16, if the library has words for how they lie."""
+    return dtype.itemsize == 4 and split_products.pays(*sizes) and instructions() == "tiles" and library() is not None
+
+
+def _split_plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool) -> _Launch | None:
+    """Products by tiles of bfloat16; None where they do not pay, the processor has none, or operands lie as the library has no word for."""
+    shape, (m, inner), n = a[0], a[0][-2:], b[0][-1]
+    blas = library() if is_split(dtype, (m, n, inner)) else None
+    left, right = ((form and split_products.Layout(*form, *steps)) for form, *steps in (_matrices(*each, 4) for each in (a, b)))
+    if blas is None or left is None or right is None:
+        return None
+    heads = shape[-3] if len(shape) > 2 else 1
+    batch = math.prod(shape[:-3]), heads
+    return split_products.plan(left, right, (m, n, inner), batch, blas.sgemm, has_bias)
+
+
 def own_plan(dtype: np.dtype, a: _Layout, b: _Layout, bias: str) -> _Launch | None:
     """Products without the library; None where an operand's elements lie apart in both rows and columns.
 
@@ -203,6 +210,8 @@ def _matrix_plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool, least:
     size = dtype.itemsize
     if 0 < least and work <= QUICK and len(a[0]) == 2 and a[1][1] == b[1][1] == size:
         return None
+    if (by_tiles := _split_plan(dtype, a, b, has_bias)) is not None:
+        return by_tiles
     columns = "columns" if has_bias else ""
     if is_for_library((m, n, inner), a[1][-1] == size):
         by_library = _library_plan(dtype, a, b, has_bias) if m > products.FEW or b[1][-2] != size else None

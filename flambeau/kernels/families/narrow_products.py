@@ -17,24 +17,22 @@ Error: of ``n`` products at most ``n u |a| @ |b|`` with ``u = 2**-24``, and the 
 
 from __future__ import annotations
 
-import ctypes
 import math
-import sys
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from ...core.arrays.native import native
 from ...core.shape import contiguous_strides
-from ..compiler import target as targets
 from ..compiler.arguments import Array, Integer, Record
 from ..compiler.build import kernel
 from ..compiler.language import Builder, Value
 from ..compiler.memory import empty
 from . import copies
 from .products import by_powers, for_units
+from .tile_registers import FEATURES, TileRegisters, instructions
 from .tiles import Tiles, below
 
 WIDTH = 32  # columns of a panel
@@ -47,18 +45,6 @@ SMALL = 1 << 15  # multiply-adds: below this a product in float32 is as quick
 PART = 1 << 22  # multiply-adds of a part of a large product
 MOST = 64  # parts
 PACKED = 1 << 15  # numbers of a chunk of panels
-_TILE_DATA, _REQUEST, _ARCH_PRCTL = 18, 0x1023, 158  # Linux's numbers: the state of tile registers, permission for it, the system call
-
-
-@cache
-def instructions() -> str:
-    """The kind that this process may use: 'tiles', 'pairs', or '' where the processor has none of them."""
-    if targets.current() is not targets.AVX512 or not sys.platform.startswith("linux"):
-        return ""
-    has = targets.features()
-    if {"amx_tile", "amx_bf16"} <= has and not ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST, _TILE_DATA):
-        return "tiles"
-    return "pairs" if "avx512_bf16" in has else ""
 
 
 class Packing(Record):
@@ -182,22 +168,10 @@ class _Tiled(_Sums):
 
     def __init__(self, k: Builder, o: Product):
         super().__init__(k, o)
-        self.sums = k.scratch(TALL * WIDTH, "f32")
-        for name, types in (
-            *(("ldtilecfg", "ptr"), ("tilerelease", ""), ("tilezero", "i8"), ("tdpbf16ps", "i8, i8, i8")),
-            *(("tileloadd64", "i8, ptr, i64"), ("tilestored64", "i8, ptr, i64")),
-        ):
-            k.declared[f"llvm.x86.{name}"] = f"declare void @llvm.x86.{name}({types.replace('i8', 'i8 immarg')})"
-
-    def do(self, name: str, *operands: str) -> None:
-        self.k.effect(f"call void @llvm.x86.{name}({', '.join(operands)})")
+        self.sums, self.tiles = k.scratch(TALL * WIDTH, "f32"), TileRegisters(k)
 
     def unit(self, u: Value) -> None:
-        # palette 1, and eight tiles of 16 rows of 64 bytes
-        form = self.k.table([1, 0, *[64 + (64 << 16) + (64 << 32) + (64 << 48)] * 2, 0, 0, 0x1010101010101010, 0], "i64")
-        self.do("ldtilecfg", f"ptr {form.text}")
-        super().unit(u)
-        self.do("tilerelease")
+        self.tiles.within(partial(super().unit, u))
 
     def rows(self, panel: Value, j: Value, start: Value, stop: Value) -> None:
         k, depth = self.k, self.o.depth
@@ -210,28 +184,28 @@ class _Tiled(_Sums):
 
     def _block(self, panel: Value, j: Value, i: Value, sums: Value, begin: Value, end: Value) -> None:
         """Add products ``begin`` to ``end`` to ``sums``, which are complete and go to the result where these are the last."""
-        k, o = self.k, self.o
+        k, o, tiles = self.k, self.o, self.tiles
         first = k.least(i, o.rows - HEIGHT)
         upper = k.at(self.a, first * o.pitch, "i16")
         halves = [upper, k.at(upper, o.pitch * 16, "i16")]
         pitch = o.pitch * 2
-        places = [k.at(sums, tile // 2 * 16 * WIDTH + tile % 2 * 16, "f32").text for tile in range(4)]
+        places = [k.at(sums, tile // 2 * 16 * WIDTH + tile % 2 * 16, "f32") for tile in range(4)]
 
-        def each(name: str, *more: str) -> None:
+        def each(act: Callable[[int, Value, int], None]) -> None:
             for tile, place in enumerate(places):
-                self.do(name, f"i8 {tile}", *[word.format(place) for word in more])
+                act(tile, place, 4 * WIDTH)
 
         def step(at: Value) -> None:
             line = k.at(panel, at * WIDTH, "i16")
             for half in range(2):
-                self.do("tileloadd64", f"i8 {4 + half}", f"ptr {k.at(halves[half], at, 'i16').text}", f"i64 {pitch.text}")
-                self.do("tileloadd64", f"i8 {6 + half}", f"ptr {k.at(line, half * WIDTH, 'i16').text}", f"i64 {4 * WIDTH}")
+                tiles.load(4 + half, k.at(halves[half], at, "i16"), pitch)
+                tiles.load(6 + half, k.at(line, half * WIDTH, "i16"), 4 * WIDTH)
             for tile in range(4):
-                self.do("tdpbf16ps", f"i8 {tile}", f"i8 {4 + tile // 2}", f"i8 {6 + tile % 2}")
+                tiles.add_product(tile, 4 + tile // 2, 6 + tile % 2)
 
-        k.when(begin > 0, partial(each, "tileloadd64", "ptr {}", f"i64 {4 * WIDTH}"), partial(each, "tilezero"))
+        k.when(begin > 0, partial(each, tiles.load), partial(tiles.clear, range(4)))
         k.loop(begin, end, step, step=DEPTH)
-        each("tilestored64", "ptr {}", f"i64 {4 * WIDTH}")
+        each(tiles.store)
 
         def row(r: Value) -> None:
             self.put([k.load(sums, r * WIDTH + v * self.lanes, "f32", self.lanes) for v in range(2)], first + r, j)
@@ -274,7 +248,7 @@ class _Paired(_Sums):
 @kernel
 def narrow_product(k: Builder, form: str, has_bias: bool) -> None:
     """Products of rows of ``a`` with packed panels, by 'tiles' or 'pairs'."""
-    k.features = "+amx-tile,+amx-bf16" if form == "tiles" else "+avx512bf16"
+    k.features = FEATURES if form == "tiles" else "+avx512bf16"
     o = k.arguments(Product, without=() if has_bias else ("bias",))
     for_units(k, o, (_Tiled if form == "tiles" else _Paired)(k, o).unit)
 

@@ -9,6 +9,7 @@ bfloat16 numbers have one part, which is not scaled.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..compiler.language import Builder, Value
@@ -72,10 +73,15 @@ class Operand:
         return k.at(at, self.by_half, self.element) if half else at
 
 
-def add_products(tiles: TileRegisters, parts: int, first: Operand, second: Operand) -> None:
-    """Add the products of 32 rows of the first factor with 32 columns of the second to the sums in tiles 0 to 3."""
+def add_products(tiles: TileRegisters, parts: int, first: Operand, second: Operand, meanwhile: Callable[[int], None] | None = None) -> None:
+    """Add the products of 32 rows of the first factor with 32 columns of the second to the sums in tiles 0 to 3.
+
+    ``meanwhile(i)`` writes what is to be done between them, before the ``i``-th of ``ORDER``.
+    """
     held = [-1, -1]
-    for pair in ORDER[parts]:
+    for i, pair in enumerate(ORDER[parts]):
+        if meanwhile is not None:
+            meanwhile(i)
         for side, operand in enumerate((first, second)):
             if held[side] != pair[side]:
                 held[side] = pair[side]
