@@ -27,6 +27,7 @@ convolution = pytest.importorskip("flambeau.kernels.families.convolution")
 channels_last = pytest.importorskip("flambeau.kernels.families.channels_last")
 depthwise = pytest.importorskip("flambeau.kernels.families.depthwise")
 microkernel = pytest.importorskip("flambeau.kernels.families.microkernel")
+narrow_products = pytest.importorskip("flambeau.kernels.families.narrow_products")
 tiled_convolution = pytest.importorskip("flambeau.kernels.families.tiled_convolution")
 pool = pytest.importorskip("flambeau.kernels.compiler.pool").pool
 
@@ -173,6 +174,7 @@ DEPTHWISE = Case(2, 17, 1, 1, (3, 3), (1, 1), (1, 1), (1, 1), (7, 20))
 @example(Case(3, 1, 70, 40, (3, 3), (1, 1), (1, 1), (1, 1), (7, 11), tiles=True), True)
 @example(Case(2, 2, 33, 65, (3, 2), (2, 2), (1, 0), (1, 2), (9, 5), tiles=True, small=True), False)
 @example(Case(2, 1, 64, 64, (1, 1), (1, 1), (0, 0), (1, 1), (5, 8), "last", tiles=True), True)
+@example(Case(5, 1, 100, 70, (3, 3), (1, 1), (1, 1), (1, 1), (7, 7), tiles=True, small=True), False)
 @example(Case(1, 1, 36, 32, (5,), (3,), (2,), (1,), (100,), "gaps", tiles=True), True)
 @settings(max_examples=160, deadline=None)
 def test_as_the_reference_and_within_bounds(case: Case, end: bool) -> None:
@@ -316,6 +318,45 @@ def test_a_plan_keeps_no_arrays_and_fits_any_number_of_threads() -> None:
             assert gone() is None
     finally:
         pool.set_threads(before)
+
+
+@pytest.mark.skipif(narrow_products.instructions() != "tiles", reason="this class of processors has no tiles")
+@pytest.mark.parametrize("kind", ["normal", "whole", "positive", "mixed", "subnormal", "tiny", "large", "infinite", "nan"])
+def test_numbers_in_tiles(kind: str) -> None:
+    """Sums are as exact as those of float32; whole numbers that it holds stay whole; what has no parts is computed without tiles."""
+    case = Case(3, 1, 48, 40, (3, 3), (1, 1), (1, 1), (1, 1), (9, 9), tiles=True)
+    arrays = case.arrays()
+    rng = np.random.default_rng(1)
+    change = {
+        "normal": lambda a: a,
+        "whole": lambda a: np.round(a * 30),
+        "positive": np.abs,
+        "mixed": lambda a: a * np.float32(10) ** rng.integers(-6, 7, a.shape),
+        "subnormal": lambda a: a * np.float32(1e-20),
+        "tiny": lambda a: np.where(rng.random(a.shape) < 0.5, a * np.float32(1e-42), a),
+        "large": lambda a: np.where(rng.random(a.shape) < 0.01, a * np.float32(1e14), a),
+        "infinite": lambda a: np.where(np.arange(a.size).reshape(a.shape) == 7, np.float32(np.inf), a),
+        "nan": lambda a: np.where(np.arange(a.size).reshape(a.shape) == 7, np.float32(np.nan), a),
+    }[kind]
+    x, weight, bias, grad = [change(a).astype(np.float32) for a in arrays]
+    with settings_of(case):
+        got = results(case, x, weight, bias, grad)
+    if kind in ("infinite", "nan"):
+        without = Case(3, 1, 48, 40, (3, 3), (1, 1), (1, 1), (1, 1), (9, 9))
+        with settings_of(without):
+            wanted = results(without, x, weight, bias, grad)
+        for name, array in got.items():
+            assert np.array_equal(array, wanted[name], equal_nan=True), name
+        return
+    wide = [a.astype(np.float64) for a in (x, weight, bias, grad)]
+    wanted = expected(case, *wide)
+    if kind == "whole":
+        for name, array in got.items():
+            assert np.array_equal(array, wanted[name]), name
+    scale = expected(case, *(np.abs(a) for a in wide))
+    for name, array in got.items():
+        error = np.abs(array - wanted[name]) - 12 * 2.0**-24 * scale[name]
+        assert error.max() <= 2.0**-126, f"{name}: off by {np.abs(array - wanted[name]).max()}"
 
 
 PROGRAM = """

@@ -500,7 +500,7 @@ def _sums(x: np.ndarray, grad: np.ndarray, table: np.ndarray, step: Pair, groups
     def run(x: np.ndarray, grad: np.ndarray) -> np.ndarray:
         partial, result = empty((splits * apart,), dtype), empty(shape, dtype)
         flags, room = scratch.take()
-        multiply(source=_planes(x), grad=_planes(grad), partial=partial, flags=flags, room=room)
+        multiply(source=x, grad=grad, partial=partial, flags=flags, room=room)
         join(partial=partial, out=result)
         return result
 
@@ -518,7 +518,12 @@ def _weight_gradient(x: np.ndarray, grad: np.ndarray, kernel_size: Any, stride: 
     if channels == 1 and groups >= outputs:
         by_plane = depthwise.weight_gradient(x, grad, table, step)
         return lambda x, grad: by_plane(_planes(x), _planes(grad)).reshape(shape)
-    return _sums(x, grad, table, step, groups, shape)
+
+    def plain(x: np.ndarray, grad: np.ndarray) -> Plan:
+        return _sums(x, grad, table, step, groups, shape)
+
+    compute = tiled_convolution.weight_gradient(x, grad, table, step, groups, shape, plain) or plain(x, grad)
+    return lambda x, grad: compute(_planes(x), _planes(grad))
 
 
 # -- operations -------------------------------------------------------------------------------------------------------------------

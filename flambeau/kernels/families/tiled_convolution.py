@@ -14,9 +14,10 @@ import numpy as np
 
 from ..compiler.language import ELEMENTS
 from ..compiler.memory import empty
-from .microkernel import Place, Scratch, images_of, mode_of, plane_layout, store_mode, strides_of, strides_of_images
+from .microkernel import Place, Scratch, images_of, mode_of, plane_layout, planes_of, store_mode, strides_of, strides_of_images
 from .narrow_products import instructions
 from .tile_parts import BLOCK, DEEP, SIDE, TILE
+from .tiled_gradients import SUMS, join_tiles, tiles_of_gradients
 from .tiled_windows import pack_tiles, tiles_of_windows
 
 ROOM = 1 << 20  # bytes of the bands of a block of pixels; half of the second cache
@@ -29,10 +30,14 @@ FETCHED = 200  # of the tiles of a step of the weight, for each part
 WRITTEN = 350  # of the sums of a block
 PACKED = 30  # of 16 pixels of two channels
 WEIGHED = 2  # of a number of the weight
-PLAIN = 24  # multiply-adds of float32 in a cycle, without tiles
+PLAIN, PLAIN_SUMS = 24, 18  # multiply-adds of float32 in a cycle, without tiles
 WORTH = 1.0  # tiles must cost less than that much of it
 _FLOAT32 = np.dtype(np.float32)
 _PARTS = {"f32": 3, "bf16": 1}
+OUTPUTS = 32  # whose gradients are packed together
+VISITED = 400  # cycles of loading and storing the sums of a block
+TURNED = 1.2  # of a number that is packed
+Sums = Callable[[np.ndarray, np.ndarray], np.ndarray]
 Run = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], None]
 
 
@@ -69,6 +74,11 @@ class _Sizes:
     height: int
     width: int
     parts: int
+
+    @property
+    def products(self) -> int:
+        """Multiply-adds of each tap."""
+        return self.images * self.groups * self.outputs * self.channels * self.height * self.width
 
     @property
     def strips(self) -> int:
@@ -142,8 +152,7 @@ def product(
     sizes = _Sizes(len(x), groups, out.shape[1] // groups, channels, out.shape[2], out.shape[3], parts)
     cut = _cut(sizes, table, step)
     weights = groups * sizes.outputs * channels * count
-    plain = weights * len(x) * sizes.height * sizes.width / PLAIN
-    if cut is None or cut.cost + weights * WEIGHED > WORTH * plain:
+    if cut is None or cut.cost + weights * WEIGHED > WORTH * sizes.products * count / PLAIN:
         return None
     pitch, width = cut.place.pitch, sizes.width
     is_one_run = pitch == width and strides_of(out)[2] == width and store_mode(out) == "row"
@@ -175,5 +184,118 @@ def product(
             if not otherwise:
                 otherwise.append(other(x, out))
             otherwise[0](x, weight, out, bias)
+
+    return run
+
+
+# -- the weight gradient --------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _SumCut:
+    """A division of the pixels and channels of a weight gradient; lengths are in pixels.
+
+    Attributes:
+        table, place, tall, cost: as of ``_Cut``.
+        long: of a band, up to a multiple of ``DEEP``.
+        between: from a channel's band to its next one.
+        group: bands that are packed together.
+        channels: that are packed together.
+    """
+
+    table: np.ndarray
+    place: Place
+    tall: int
+    long: int
+    between: int
+    group: int
+    channels: int
+    cost: float
+
+
+def _sum_cut(sizes: _Sizes, taps: np.ndarray, step: tuple[int, int]) -> _SumCut | None:
+    """The cheapest division; None where a row's bands are too large."""
+    best = None
+    for blocks in range(1, sizes.height + 1):
+        tall = _up(sizes.height, blocks)
+        if _up(sizes.height, tall) < blocks:
+            continue
+        for parts in range(1, sizes.steps + 1):
+            cut = _sums_by_rows(sizes, taps, step, tall, _up(sizes.steps, parts) * DEEP)
+            if cut is not None and (best is None or cut.cost < best.cost):
+                best = cut
+        if tall * sizes.width < BLOCK:
+            break
+    return best
+
+
+def _sums_by_rows(sizes: _Sizes, taps: np.ndarray, step: tuple[int, int], tall: int, channels: int) -> _SumCut | None:
+    """The division into bands of so many rows, and blocks of so many channels."""
+    table, place = plane_layout(taps.tobytes(), step, tall, sizes.width)
+    area, line = place.phases_y * place.phases_x * place.rows * place.pitch, tall * place.pitch
+    long, between = _up(line, DEEP) * DEEP, _up(area + place.pitch + DEEP, DEEP) * DEEP
+    size = 2 * sizes.parts * (channels * between + OUTPUTS * long)
+    if size > ROOM:
+        return None
+    bands = sizes.images * _up(sizes.height, tall)
+    group = max(1, min(bands, ROOM // size, _up(PIXELS, line)))
+    blocks = _up(sizes.steps * DEEP, channels)
+    tiles = sizes.strips * sizes.steps * len(taps)
+    products = bands * (long // DEEP) * tiles * STEP[sizes.parts]
+    visits = _up(bands, group) * tiles * (VISITED if tiles * SUMS * 4 < ROOM else 4 * VISITED)
+    packing = bands * (sizes.steps * DEEP * between + sizes.strips * BLOCK * long * blocks) * TURNED
+    return _SumCut(table, place, tall, long, between, group, channels, sizes.groups * (products + visits + packing))
+
+
+def weight_gradient(
+    x: np.ndarray,
+    grad: np.ndarray,
+    table: np.ndarray,
+    step: tuple[int, int],
+    groups: int,
+    shape: tuple[int, ...],
+    other: Callable[[np.ndarray, np.ndarray], Sums],
+) -> Sums | None:
+    """Function of (x, grad) that computes a weight gradient of ``shape``; None where there are no tiles, or they do not pay.
+
+    ``other`` makes of ``x`` and ``grad`` the function that computes it without tiles.
+    """
+    element = ELEMENTS.get(x.dtype, "")
+    if element not in _PARTS or not len(table) or instructions() != "tiles":
+        return None
+    parts, count, dtype = _PARTS[element], len(table), x.dtype
+    sizes = _Sizes(len(x), groups, grad.shape[1] // groups, x.shape[1] // groups, grad.shape[2], grad.shape[3], parts)
+    cut = _sum_cut(sizes, table, step)
+    if cut is None or cut.cost > WORTH * sizes.products * count / PLAIN_SUMS:
+        return None
+    bands, blocks = len(x) * _up(sizes.height, cut.tall), _up(sizes.steps * DEEP, cut.channels)
+    ranges = max(1, min(_up(bands, cut.group), CHUNKS // (groups * blocks)))
+    split = _up(_up(bands, cut.group), ranges) * cut.group
+    ranges = _up(bands, split)
+    apart = (_up(cut.group * cut.between, DEEP) | 1) * DEEP
+    pixels = _up(parts * cut.channels * apart, 2)
+    planes = pixels + _up(parts * cut.group * cut.long * OUTPUTS, 2)
+    plane = (_up(cut.between, LANES) | 1) * LANES
+    scratch = Scratch(planes + SIDE * plane, _FLOAT32)
+    multiply = tiles_of_gradients(element, parts, mode_of(x, step[1]), mode_of(grad, 1)).bind(
+        ranges * groups * blocks, table=cut.table, images=images_of(x, step, grad.shape[2:], table), grads=planes_of(grad),
+        place=cut.place, pieces=scratch.pieces, room_size=scratch.size, pixels=pixels, planes=planes, plane=plane, apart=apart,
+        between_bands=cut.between, groups=groups, channels=sizes.channels, outputs=sizes.outputs, channel_block=cut.channels,
+        output_block=OUTPUTS, tall=cut.tall, long=cut.long, group=cut.group, split=split,
+    )  # fmt: skip
+    join = join_tiles(element, parts).bind(
+        groups * sizes.strips, groups=groups, channels=sizes.channels, outputs=sizes.outputs, taps=count, ranges=ranges
+    )
+    sums_shape = (ranges * groups * sizes.strips * sizes.steps * count * SUMS,)
+    otherwise: list[Sums] = []
+
+    def run(x: np.ndarray, grad: np.ndarray) -> np.ndarray:
+        sums, flag, result = empty(sums_shape, _FLOAT32), np.zeros(1, np.int64), empty(shape, dtype)
+        flags, room = scratch.take()
+        multiply(source=x, grad=grad, partial=sums, flag=flag, flags=flags, room=room)
+        if flag[0]:
+            if not otherwise:
+                otherwise.append(other(x, grad))
+            return otherwise[0](x, grad)
+        join(partial=sums, out=result)
+        return result
 
     return run
