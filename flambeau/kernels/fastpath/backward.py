@@ -30,6 +30,7 @@ from .rules import Rule
 
 _RULES, _SUMMED = records.EXTRA, records.EXTRA + 1  # the table of rules, the record of ``_sum_to_size``
 _HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")  # attributes of leaves
+_UNTIL = 500  # elements: to copy more NumPy lets other threads run
 TABLE = 1 << 11  # places of rules, a power of two
 
 
@@ -81,30 +82,14 @@ class _Lists(Rule):
         self.check(self.exists(made))
         return made
 
-    def has_shape(self, array: Value, shape: Value) -> Value:
-        """Whether an array's shape is a tuple of ints."""
-        n, dims = self.ndim(array), self.dims(array)
-        is_long = n.eq(self.field(shape, 16, "i64"))
-
-        def compare(i: Value, differs: Value) -> Value:
-            size = self.call_c("PyLong_AsLong", "i64", self.load(self.at(shape, self.interpreter.tuple_items, "i8"), i, "ptr"))
-            return differs | (size ^ self.load(dims, i, "i64"))
-
-        return self.loop(0, self.pick(is_long, n, self.i64(0)), compare, carried=(self.i64(0),)).eq(0) & is_long
-
-    def same_sizes(self, a: Value, b: Value, of: Callable[[Value], Value]) -> Value:
-        """Whether two arrays have the same dims, or strides."""
-        n, one, other = self.ndim(a), of(a), of(b)
-        is_long = n.eq(self.ndim(b))
-
-        def compare(i: Value, differs: Value) -> Value:
-            return differs | (self.load(one, i, "i64") ^ self.load(other, i, "i64"))
-
-        return self.loop(0, self.pick(is_long, n, self.i64(0)), compare, carried=(self.i64(0),)).eq(0) & is_long
-
     def require_addends(self, a: Value, b: Value) -> tuple[Value, Value, Value, Value]:
         """Of two row-major arrays of one shape and dtype the number of elements, the loop that adds them, its data, an element's size."""
-        self.require(self.same(self.dtype(a), self.dtype(b)) & self.is_row_major(a) & self.is_row_major(b))
+        self.require(self.is_row_major(b))
+        return self.require_alike(a, b)
+
+    def require_alike(self, a: Value, b: Value) -> tuple[Value, Value, Value, Value]:
+        """``require_addends``, of which the second may lie otherwise."""
+        self.require(self.same(self.dtype(a), self.dtype(b)) & self.is_row_major(a))
         self.require(self.same_sizes(a, b, self.dims))
         n = self.size(a)
         self.require(n < self.word(records.LIMIT))
@@ -167,7 +152,7 @@ class _Leaves(_Lists):
             self.decline()
 
         have = self.slot(leaf, Tensor, "_grad")  # once more: to make a copy may have run Python code
-        self.case(~self.is_none(have), too_late)
+        self.case(~self.is_none(have) | ~self.is_empty(python.adding), too_late)
         self.put(made, leaf, self.interpreter.slot(Tensor, "_grad"))
         self.decref_any(have)
 
@@ -210,19 +195,29 @@ class _Leaves(_Lists):
         self.require(self.is_exactly(have, Tensor))
         self.require(~self.requires_grad(have))
         a = self.any_array_of(have)
-        n, loop, data, size = self.require_addends(a, b)
-        self.require((self.field(a, FLAGS, "i32") & WRITEABLE).ne(0))
+        n, loop, data, size = self.require_alike(a, b)
+        in_order = self.is_row_major(b)
+        self.require((self.field(a, FLAGS, "i32") & WRITEABLE).ne(0) & (in_order | (n <= _UNTIL)))
         one, other, bytes_ = self.data(a), self.data(b), n * size
         apart = (self.at(one, bytes_, "i8") <= other) | (self.at(other, bytes_, "i8") <= one)
-        self.require(apart | self.same(one, other))
+        self.require(apart | self.same(one, other) | ~in_order)
         storage = self.slot(have, Tensor, "_storage")
         self.require(self.same(storage, none) | self.is_exactly(storage, UntypedStorage))
         for value in (have, a, b):
             self.own(self.incref(value))
+        more = self.when(in_order, lambda: self.incref(b), lambda: self.call_c("PyArray_NewCopy", "ptr", b, self.i32(0)))
+        self.check(self.exists(more))
+        self.own(more)
         storage = self.when(self.same(storage, none), lambda: self.new_storage(have, a), lambda: storage)
         self.own(self.incref(storage))
-        self.write(storage, lambda: self.run(loop, data, n, [(self.data(a), size), (self.data(b), size), (self.data(a), size)]))
-        self.drop(have, a, b, storage)
+
+        def too_late() -> None:
+            self.decref(*reversed(self.owned[-5:]))
+            self.decline()
+
+        self.case(~self.is_empty(python.adding), too_late)  # a new storage may have run Python code
+        self.write(storage, lambda: self.run(loop, data, n, [(self.data(a), size), (self.data(more), size), (self.data(a), size)]))
+        self.drop(have, a, b, more, storage)
 
 
 class _Pass(_Leaves):

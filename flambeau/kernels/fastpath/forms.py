@@ -209,12 +209,17 @@ class Form(Function):
 class Pointwise(Form):
     """A form that calls a loop of NumPy's."""
 
-    def loop_for(self, dtype: Value, allowed: Sequence[int] = range(len(DTYPES))) -> tuple[Value, Value, Value, Value]:
-        """The dtype's place among ``DTYPES``, and of its loop: the address, the data, the dtype of the result."""
+    def place_of(self, dtype: Value, allowed: Sequence[int]) -> Value:
+        """The dtype's place among ``DTYPES``, which must be one of those allowed."""
         place = self.i64(-1)
         for k in allowed:
             place = self.pick(self.same(dtype, self.object(DTYPES[k])), self.i64(k), place)
         self.require(place >= 0)
+        return place
+
+    def loop_for(self, dtype: Value, allowed: Sequence[int] = range(len(DTYPES))) -> tuple[Value, Value, Value, Value]:
+        """The dtype's place among ``DTYPES``, and of its loop: the address, the data, the dtype of the result."""
+        place = self.place_of(dtype, allowed)
         loop, data, result = (self.word(records.LOOPS, place * 3 + k, "ptr") for k in range(3))
         self.require(self.exists(loop))
         return place, loop, data, result

@@ -252,17 +252,26 @@ def loops_are_dots() -> bool:
     return True
 
 
-def of_products(op: Any) -> records.Record:
-    """The record of an operation that multiplies matrices, its bias added.
+def put_products(record: records.Record, op: Any) -> None:
+    """Tell how an operation multiplies matrices, and how far.
 
     Raises:
         Unfit: the loops are others than those of the Python wrapper.
     """
     if not loops_are_dots():
         raise records.Unfit(op.name)
-    record = records.of_views(op)
     record.put_loops(np.matmul, _FLOATS)
     record.put_limit(op)
+
+
+def of_products(op: Any) -> records.Record:
+    """The record of an operation that multiplies matrices, its bias added.
+
+    Raises:
+        Unfit: the loops are others than those of the Python wrapper.
+    """
+    record = records.of_views(op)
+    put_products(record, op)
     for k, dtype in enumerate(_FLOATS):
         record.put_loop(_SECOND + 2 * k, np.add, dtype)
     return record

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ...core.calls.registry import primitive
@@ -11,7 +12,7 @@ from ...core.tensor import Tensor
 from ..compiler.language import Value
 from . import records
 from .code import Code
-from .products import Product, of_products
+from .products import Product, put_products
 
 
 class Rule(Product):
@@ -46,19 +47,48 @@ class Rule(Product):
         self.require(self.is_plain(tensor))
         storage = self.slot(tensor, Tensor, "_storage")
 
-        def is_old() -> Value:
+        def shared() -> None:
             self.require(self.is_exactly(storage, UntypedStorage))
-            changed, made = self.slot(storage, UntypedStorage, "changed"), self.slot(node, Node, "seq")
-            return self.call_c("PyLong_AsLong", "i64", changed) <= self.call_c("PyLong_AsLong", "i64", made)
+            self.require_unwritten(node, storage)
 
-        self.require(self.when(self.same(storage, self.object(None)), lambda: self.const(True, "b1"), is_old))
+        self.when(~self.same(storage, self.object(None)), shared)
         return self.any_array_of(tensor)
+
+    def require_unwritten(self, node: Value, storage: Value) -> None:
+        """Go on if nobody wrote to a storage since the node was made."""
+        changed, made = self.slot(storage, UntypedStorage, "changed"), self.slot(node, Node, "seq")
+        self.require(self.call_c("PyLong_AsLong", "i64", changed) <= self.call_c("PyLong_AsLong", "i64", made))
+
+    def has_shape(self, array: Value, shape: Value) -> Value:
+        """Whether an array's shape is a tuple of ints."""
+        n, dims = self.ndim(array), self.dims(array)
+        is_long = n.eq(self.field(shape, 16, "i64"))
+
+        def compare(i: Value, differs: Value) -> Value:
+            size = self.call_c("PyLong_AsLong", "i64", self.load(self.at(shape, self.interpreter.tuple_items, "i8"), i, "ptr"))
+            return differs | (size ^ self.load(dims, i, "i64"))
+
+        return self.loop(0, self.pick(is_long, n, self.i64(0)), compare, carried=(self.i64(0),)).eq(0) & is_long
+
+    def same_sizes(self, a: Value, b: Value, of: Callable[[Value], Value]) -> Value:
+        """Whether two arrays have the same dims, or strides."""
+        n, one, other = self.ndim(a), of(a), of(b)
+        is_long = n.eq(self.ndim(b))
+
+        def compare(i: Value, differs: Value) -> Value:
+            return differs | (self.load(one, i, "i64") ^ self.load(other, i, "i64"))
+
+        return self.loop(0, self.pick(is_long, n, self.i64(0)), compare, carried=(self.i64(0),)).eq(0) & is_long
 
     def unrecorded(self, array: Value) -> Value:
         """A tensor (owned) around an array, which is handed over."""
         made = self.new_tensor(array)
         self.fill(made, Tensor, _node=self.incref(self.object(None)), _requires_grad=self.incref(self.object(False)))
         return made
+
+    def wrapped(self, array: Value) -> Value:
+        """``unrecorded``, which nobody owns yet."""
+        return self.disown(self.unrecorded(array))
 
     def give_gradients(self, *results: Value) -> None:
         """Return gradients, which are owned."""
@@ -69,55 +99,106 @@ class Rule(Product):
         self.give(made)
 
 
-def linear_rule(code: Code) -> str:
-    """Gradients of ``linear`` of matrices; that of the bias is left to the engine to add up."""
-    k = Rule(code, "linear_rule")
-    node, g = k.open()
-    edges, saved = k.items(node, "edges", 3), k.items(node, "saved", 2)
-    none = k.object(None)
-    wanted = [~k.same(edge, none) for edge in edges]
-    m, p = k.require_matrix(g)
-    k.require(m * p < k.word(records.LIMIT))
-    _, loop, data, dtype = k.loop_for(k.dtype(g), (0, 1))
+class ProductRule(Rule):
+    """A rule of products of matrices, which it multiplies as ``ndarray.dot`` does."""
 
-    def other(tensor: Value, rows: Value) -> Value:
-        array = k.saved_array(node, tensor)
-        k.require(k.same(k.dtype(array), dtype))
-        n, _ = k.require_matrix(array)
-        k.require(n.eq(rows))
+    def require_gradient(self, g: Value) -> tuple[Value, Value, Value]:
+        """The sizes of the gradient, and whether it has to be copied first, as for BLAS every one with a stride of 0."""
+        self.require(self.ndim(g).eq(2))
+        m, p = (self.load(self.dims(g), k, "i64") for k in (0, 1))
+        across, along = self.steps(g)
+        repeats = across.eq(0) | along.eq(0)
+        self.require((m > 1) & (p > 1) & (m * p < self.word(records.LIMIT)))
+
+        def matrix() -> None:
+            self.require_matrix(g)
+
+        self.when(~repeats, matrix)
+        return m, p, repeats
+
+    def dense(self, g: Value, repeats: Value) -> Value:
+        """The gradient (owned), or its copy."""
+        made = self.when(repeats, lambda: self.call_c("PyArray_NewCopy", "ptr", g, self.i32(-1)), lambda: self.incref(g))
+        self.check(self.exists(made))
+        return self.own(made)
+
+    def other(self, node: Value, tensor: Value, dtype: Value, size: Value, place: int) -> Value:
+        """The array of a saved matrix that has this size at a place."""
+        array = self.saved_array(node, tensor)
+        self.require(self.same(self.dtype(array), dtype))
+        sizes = self.require_matrix(array)
+        self.require(sizes[place].eq(size))
         return array
 
-    weight = k.when(wanted[0], lambda: other(saved[0], p), lambda: g)
-    x = k.when(wanted[1], lambda: other(saved[1], m), lambda: g)
-    (across, along), grad = k.steps(g), k.argument(1)
+    def product(self, dtype: Value, loop: Value, data: Value, a: Value, b: Value, turned: tuple[bool, bool]) -> Value:
+        """A tensor (owned) with the product of two matrices, either of them ``turned`` first."""
+        sizes, operands = [], []
+        for array, is_turned in ((a, turned[0]), (b, turned[1])):
+            both, steps = [self.load(self.dims(array), k, "i64") for k in (0, 1)], self.steps(array)
+            sizes.append(both[::-1] if is_turned else both)
+            operands.append((self.data(array), *(steps[::-1] if is_turned else steps)))
+        (m, n), (_, p) = sizes
+        r = self.matrix(dtype, m, p)
+        self.multiply(loop, data, (m, n, p), [*operands, (self.data(r), *self.steps(r))])
+        return self.unrecorded(r)
 
-    def of_input() -> Value:
-        n = k.load(k.dims(weight), 1, "i64")
-        r = k.matrix(dtype, m, n)
-        k.multiply(loop, data, (m, p, n), [(k.data(g), across, along), (k.data(weight), *k.steps(weight)), (k.data(r), *k.steps(r))])
-        return k.disown(k.unrecorded(r))
 
-    def of_weight() -> Value:
-        n = k.load(k.dims(x), 1, "i64")
-        r = k.matrix(dtype, p, n)
-        k.multiply(loop, data, (p, m, n), [(k.data(g), along, across), (k.data(x), *k.steps(x)), (k.data(r), *k.steps(r))])
-        return k.disown(k.unrecorded(r))
-
+def linear_rule(code: Code) -> str:
+    """Gradients of ``linear`` of matrices; that of the bias is left to the engine to add up."""
+    k = ProductRule(code, "linear_rule")
+    node, g = k.open()
+    edges, saved = k.items(node, "edges", 3), k.items(node, "saved", 2)
+    none, grad = k.object(None), k.argument(1)
+    wanted = [~k.same(edge, none) for edge in edges]
+    m, p, repeats = k.require_gradient(g)
+    _, loop, data, dtype = k.loop_for(k.dtype(g), (0, 1))
+    weight = k.when(wanted[0], lambda: k.other(node, saved[0], dtype, p, 0), lambda: g)
+    x = k.when(wanted[1], lambda: k.other(node, saved[1], dtype, m, 0), lambda: g)
     for array in (weight, x, g):  # an allocation may run Python code, which may give their tensors other memory
         k.own(k.incref(array))
-    makers = (of_input, of_weight)
+    dense = k.dense(g, repeats)
+    makers = (
+        lambda: k.disown(k.product(dtype, loop, data, dense, weight, (False, False))),
+        lambda: k.disown(k.product(dtype, loop, data, dense, x, (True, False))),
+    )
     results = [k.own(k.when(is_wanted, make, lambda: k.incref(none))) for make, is_wanted in zip(makers, wanted, strict=False)]
-    k.drop(weight, x, g)
+    k.drop(weight, x, g, dense)
     k.give_gradients(*results, k.own(k.incref(k.pick(wanted[2], grad, none))))
     return k.finish()
 
 
-def of_linear_rule(op: Any, kind: Any) -> records.Record:
-    """The record of the derivative of ``linear``, which multiplies as ``mm`` does.
+def product_rule(code: Code) -> str:
+    """Gradients of the product of two matrices."""
+    k = ProductRule(code, "product_rule")
+    node, g = k.open()
+    edges, saved, none = k.items(node, "edges", 2), k.items(node, "saved", 2), k.object(None)
+    wanted = [~k.same(edge, none) for edge in edges]
+    m, p, repeats = k.require_gradient(g)
+    _, loop, data, dtype = k.loop_for(k.dtype(g), (0, 1))
+    b = k.when(wanted[0], lambda: k.other(node, saved[0], dtype, p, 1), lambda: g)
+    a = k.when(wanted[1], lambda: k.other(node, saved[1], dtype, m, 0), lambda: g)
+    k.require(~wanted[1] | (k.size(a) < k.word(records.LIMIT)))
+    for array in (b, a, g):
+        k.own(k.incref(array))
+    dense = k.dense(g, repeats)
+    makers = (
+        lambda: k.disown(k.product(dtype, loop, data, dense, b, (False, True))),
+        lambda: k.disown(k.product(dtype, loop, data, a, dense, (True, False))),
+    )
+    results = [k.own(k.when(is_wanted, make, lambda: k.incref(none))) for make, is_wanted in zip(makers, wanted, strict=True)]
+    k.drop(b, a, g, dense)
+    k.give_gradients(*results)
+    return k.finish()
+
+
+def of_product_rules(op: Any, kind: Any) -> records.Record:
+    """The record of the derivative of a product, which multiplies as ``mm`` does.
 
     Raises:
-        Unfit: the loops are others than those of the rules in Python.
+        Unfit: the loops are others than those of the rules in Python, or nodes keep something else.
     """
-    record = of_products(primitive("mm"))
-    record.put(records.NODE, 0)
+    if len(kind.tensors) != 2:
+        raise records.Unfit(op.name)
+    record = records.Record()
+    put_products(record, primitive("mm"))
     return record

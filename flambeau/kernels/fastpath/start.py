@@ -8,7 +8,7 @@ from typing import Any
 from ...core.arrays.native import NoKernel, switch
 from ...core.calls.machine_calls import CHOSEN, take_over
 from ...core.calls.registry import primitive
-from . import backward, casts, extremes, forms, joins, losses, numbers, products, records, rules, steps, views, writes
+from . import backward, casts, extremes, forms, formulas, joins, losses, numbers, products, records, rules, steps, view_rules, views, writes
 from .code import Code, builtin
 from .interpreter import Unsupported
 
@@ -33,6 +33,12 @@ _FORMS = (
     forms.reflected,
     forms.written,
     rules.linear_rule,
+    rules.product_rule,
+    formulas.formula,
+    view_rules.spread_rule,
+    view_rules.shape_rule,
+    view_rules.turn_rule,
+    view_rules.part_rule,
     joins.joined,
     joins.stacked,
     numbers.number,
@@ -82,7 +88,13 @@ _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
 }
 
 _RULES: dict[str, tuple[str, Callable[[Any, Any], records.Record]]] = {
-    "nn.functional.linear": ("linear_rule", rules.of_linear_rule),
+    "nn.functional.linear": ("linear_rule", rules.of_product_rules),
+    **dict.fromkeys(("mm", "matmul"), ("product_rule", rules.of_product_rules)),
+    **dict.fromkeys(formulas.FORMULAS, ("formula", formulas.of_formulas)),
+    **dict.fromkeys(("sum", "mean"), ("spread_rule", view_rules.of_spreads)),
+    **dict.fromkeys(("_view", "squeeze", "unsqueeze"), ("shape_rule", view_rules.of_shapes)),
+    **dict.fromkeys(("t", "transpose"), ("turn_rule", view_rules.of_turns)),
+    **dict.fromkeys(("_select", "_slice"), ("part_rule", view_rules.of_parts)),
     "nn.functional._cross_entropy": ("class_slope", losses.of_class_slope),
 }
 _COMPOSITES: dict[str, tuple[str, Callable[[Any], records.Record]]] = {

@@ -20,7 +20,7 @@ _NO_GRAD = "no_grad"  # the word by which views are marked
 _SELECTED, _PARTED, _WHOLE = range(3)  # which class of node records an index; the last two stand in ``records.EXTRA``
 
 
-def _require_usual_storage(k: Form, x: Value) -> None:
+def require_usual_storage(k: Form, x: Value) -> None:
     """Go on if the list of who shows a tensor's memory is there, or can be made here."""
     have, none = k.slot(x, Tensor, "_storage"), k.object(None)
 
@@ -115,8 +115,8 @@ def _is_marked(k: Form, x: Value) -> Value:
     return k.when(k.is_empty(state.without_grad), lambda: k.const(False, "b1"), ask)
 
 
-def _answer_view(k: Form, r: Value, x: Value, bits: Value, marked: Value) -> None:
-    """Return array ``r`` (owned) as a view of ``x``, recorded, or ``marked``."""
+def _view_around(k: Form, r: Value, x: Value, marked: Value) -> Value:
+    """A tensor (owned) around array ``r`` (owned), a view of ``x``, perhaps ``marked``; its history is still empty."""
     storage = _shared_storage(k, x)
     mark = k.own(k.when(marked, lambda: k.new(k.object(ViewMeta)), lambda: k.null))
     made = k.new(k.object(Tensor))
@@ -134,7 +134,21 @@ def _answer_view(k: Form, r: Value, x: Value, bits: Value, marked: Value) -> Non
     k.fill(made, Tensor, _array=r, _storage=k.disown(storage), _view_of=view_of)
     k.own(made)
     _add_alias(k, storage, made)
-    k.answer(made, r, bits)
+    return made
+
+
+def _answer_view(k: Form, r: Value, x: Value, bits: Value, marked: Value) -> None:
+    """Return array ``r`` (owned) as a view of ``x``, recorded, or ``marked``."""
+    k.answer(_view_around(k, r, x, marked), r, bits)
+
+
+def unrecorded_view(k: Form, r: Value, x: Value) -> Value:
+    """A tensor (owned) around array ``r`` (owned), a view of ``x`` made in a backward pass."""
+    k.own(k.incref(x))
+    made = _view_around(k, r, x, k.const(True, "b1"))
+    k.fill(made, Tensor, _node=k.incref(k.object(None)), _requires_grad=k.incref(k.object(False)))
+    k.drop(x)
+    return made
 
 
 def view(code: Code) -> str:
@@ -145,7 +159,7 @@ def view(code: Code) -> str:
     r, x = k.argument(0), k.argument(1)
     k.require(k.is_exactly(r, np.ndarray))
     marked = _is_marked(k, x)
-    _require_usual_storage(k, x)
+    require_usual_storage(k, x)
     _answer_view(k, k.own(k.incref(r)), x, bits, marked)
     return k.finish()
 
@@ -153,11 +167,11 @@ def view(code: Code) -> str:
 class View(Form):
     """A form that finds out the geometry of a view itself: dims and strides are written down, and ``show`` makes it."""
 
-    def begin(self, count: int) -> tuple[Value, Value, Value]:
+    def enter_view(self, count: int) -> tuple[Value, Value, Value]:
         """The tensor, its array, and the bits of the edges to record."""
         x, bits = self.enter(count)
         self.marked = _is_marked(self, x)
-        _require_usual_storage(self, x)
+        require_usual_storage(self, x)
         a = self.any_array_of(x)
         self.make_room(a)
         return x, a, bits
@@ -165,11 +179,11 @@ class View(Form):
     def make_room(self, a: Value) -> None:
         """Let there be places for the dimensions."""
         self.require(self.ndim(a) < MOST_DIMS)
-        self.sizes, self.steps = self.scratch(MOST_DIMS, "i64"), self.scratch(MOST_DIMS, "i64")
+        self.new_dims, self.new_strides = self.scratch(MOST_DIMS, "i64"), self.scratch(MOST_DIMS, "i64")
 
     def put_dim(self, place: Value, size: Value, step: Value) -> None:
-        self.store(size, self.sizes, place, "i64")
-        self.store(step, self.steps, place, "i64")
+        self.store(size, self.new_dims, place, "i64")
+        self.store(step, self.new_strides, place, "i64")
 
     def copy_dims(self, a: Value, least: int, place: Callable[[Value], Value] = lambda i: i, first: Value | int = 0) -> None:
         """Write down dimensions of an array, none of which may have a size below ``least``."""
@@ -184,21 +198,24 @@ class View(Form):
 
     def show(self, x: Value, a: Value, bits: Value, ndim: Value, offset: Value, strides: Value | None = None) -> None:
         """Return the view of those dimensions, ``offset`` bytes from the array's first element; what else is owned is given back."""
+        _answer_view(self, self.shown(a, ndim, offset, strides), x, bits, self.marked)
+
+    def shown(self, a: Value, ndim: Value, offset: Value, strides: Value | None = None) -> Value:
+        """An array (owned) of those dimensions, over the memory of ``a``."""
         dtype, data = self.incref(self.dtype(a)), self.at(self.data(a), offset, "i8")
-        flags, steps = self.field(a, FLAGS, "i32"), self.steps if strides is None else strides
-        r = self.call_c(
-            "PyArray_NewFromDescr", "ptr", self.object(np.ndarray), dtype, self.cast(ndim, "i32"), self.sizes, steps, data, flags, self.null
-        )
+        flags, steps = self.field(a, FLAGS, "i32"), self.new_strides if strides is None else strides
+        given = (self.object(np.ndarray), dtype, self.cast(ndim, "i32"), self.new_dims, steps, data, flags, self.null)
+        r = self.call_c("PyArray_NewFromDescr", "ptr", *given)
         self.check(self.exists(r))
         self.own(r)
         self.check(self.call_c("PyArray_SetBaseObject", "i32", r, self.incref(a)).eq(0))
-        _answer_view(self, r, x, bits, self.marked)
+        return r
 
 
 def transposed(code: Code) -> str:
     """``transpose(x, dim0, dim1)``."""
     k = View(code, "transposed")
-    x, a, bits = k.begin(3)
+    x, a, bits = k.enter_view(3)
     one, other = (k.index(k.argument(place), k.ndim(a)) for place in (1, 2))
     k.copy_dims(a, 1)
     dims, strides = k.dims(a), k.strides(a)
@@ -211,7 +228,7 @@ def transposed(code: Code) -> str:
 def turned(code: Code) -> str:
     """``t(x)`` of a matrix."""
     k = View(code, "turned")
-    x, a, bits = k.begin(1)
+    x, a, bits = k.enter_view(1)
     k.require(k.ndim(a).eq(2))
     k.copy_dims(a, 1, lambda i: k.i64(1) - i)
     k.show(x, a, bits, k.i64(2), k.i64(0))
@@ -221,7 +238,7 @@ def turned(code: Code) -> str:
 def unsqueezed(code: Code) -> str:
     """``unsqueeze(x, dim)`` where no size is below 2."""
     k = View(code, "unsqueezed")
-    x, a, bits = k.begin(2)
+    x, a, bits = k.enter_view(2)
     n = k.ndim(a)
     k.require(n > 0)
     dim = k.index(k.argument(1), n + 1)
@@ -243,7 +260,7 @@ def unsqueezed(code: Code) -> str:
 def reshaped(code: Code) -> str:
     """``view(x, sizes)`` of row-major memory, one of the sizes perhaps -1."""
     k = View(code, "reshaped")
-    x, a, bits = k.begin(2)
+    x, a, bits = k.enter_view(2)
     sizes = k.argument(1)
     k.require(k.is_exactly(sizes, tuple))
     count = k.field(sizes, 16, "i64")
@@ -256,13 +273,13 @@ def reshaped(code: Code) -> str:
         size = k.integer_of(k.load(k.at(sizes, k.interpreter.tuple_items, "i8"), i, "ptr"))
         is_open = size.eq(-1)
         k.require(((size > 0) & (size <= n)) | (is_open & (open_ < 0)))
-        k.store(size, k.sizes, i, "i64")
+        k.store(size, k.new_dims, i, "i64")
         known = known * k.pick(is_open, k.i64(1), size)
         k.require(known <= n)
         return known, k.pick(is_open, i, open_)
 
     known, open_ = k.loop(0, count, item, carried=(k.i64(1), k.i64(-1)))
-    k.when(open_ >= 0, lambda: k.store(n // known, k.sizes, open_, "i64"))
+    k.when(open_ >= 0, lambda: k.store(n // known, k.new_dims, open_, "i64"))
     k.require(k.pick(open_ >= 0, (n // known) * known, known).eq(n))
     k.show(x, a, bits, count, k.i64(0), k.null)
     return k.finish()
@@ -280,35 +297,12 @@ class Indexed(View):
 
     def read_key(self, a: Value, key: Value) -> tuple[Value, Value, Value, Value]:
         """Write down the view that an index makes: number of its dimensions, where it begins, and the index's items and their number."""
-        dims, strides = self.dims(a), self.strides(a)
         several = self.is_exactly(key, tuple)
         count = self.when(several, lambda: self.field(key, 16, "i64"), lambda: self.i64(1))
         items = self.pick(several, self.at(key, self.interpreter.tuple_items, "i8"), self.at(self.given, 1, "ptr"))
-        self.require((count > 0) & (count <= self.ndim(a)))
-
-        def step(i: Value, out: Value, offset: Value, kind: Value) -> tuple[Value, Value, Value]:
-            item, size, stride = self.load(items, i, "ptr"), self.load(dims, i, "i64"), self.load(strides, i, "i64")
-
-            def number() -> tuple[Value, Value, Value]:
-                return out, offset + self.index(item, size) * stride, self.i64(_SELECTED)
-
-            def part() -> tuple[Value, Value, Value]:
-                self.require(self.is_exactly(item, slice))
-                start, stop, by = (self.field(item, place) for place in (16, 24, 32))
-                none = self.object(None)
-                self.require(self.same(by, none))
-                first, last = _bound(self, start, size, self.i64(0)), _bound(self, stop, size, size)
-                self.require(first < last)
-                self.put_dim(out, last - first, stride)
-                whole = self.same(start, none) & self.same(stop, none)
-                return out + 1, offset + first * stride, self.pick(whole, kind, self.i64(_PARTED))
-
-            return self.when(self.is_exactly(item, int), number, part)
-
-        begin = (self.i64(0), self.i64(0), self.pick(several, self.i64(_WHOLE), self.i64(_PARTED)))
-        out, offset, self.kind = self.loop(0, count, step, carried=begin)
-        self.copy_dims(a, 1, lambda i: out + (i - count), count)
-        return out + (self.ndim(a) - count), offset, items, count
+        least = self.pick(several, self.i64(_WHOLE), self.i64(_PARTED))
+        ndim, offset, self.kind = locate(self, a, items, count, least)
+        return ndim, offset, items, count
 
     def keep_key(self, x: Value, key: Value, items: Value, count: Value) -> None:
         """Put the index (owned) as nodes keep it in the arguments' place: a slice, or what else it is with an ellipsis behind it."""
@@ -328,10 +322,43 @@ class Indexed(View):
         self.given = given
 
 
+def locate(k: View, a: Value, items: Value, count: Value, least: Value) -> tuple[Value, Value, Value]:
+    """Write down the part of an array that some ints and slices take: the number of its dimensions, where it begins, and what takes it.
+
+    Args:
+        least: what takes it if all are slices of everything.
+    """
+    dims, strides = k.dims(a), k.strides(a)
+    k.require((count > 0) & (count <= k.ndim(a)))
+
+    def step(i: Value, out: Value, offset: Value, kind: Value) -> tuple[Value, Value, Value]:
+        item, size, stride = k.load(items, i, "ptr"), k.load(dims, i, "i64"), k.load(strides, i, "i64")
+
+        def number() -> tuple[Value, Value, Value]:
+            return out, offset + k.index(item, size) * stride, k.i64(_SELECTED)
+
+        def part() -> tuple[Value, Value, Value]:
+            k.require(k.is_exactly(item, slice))
+            start, stop, by = (k.field(item, place) for place in (16, 24, 32))
+            none = k.object(None)
+            k.require(k.same(by, none))
+            first, last = _bound(k, start, size, k.i64(0)), _bound(k, stop, size, size)
+            k.require(first < last)
+            k.put_dim(out, last - first, stride)
+            whole = k.same(start, none) & k.same(stop, none)
+            return out + 1, offset + first * stride, k.pick(whole, kind, k.i64(_PARTED))
+
+        return k.when(k.is_exactly(item, int), number, part)
+
+    out, offset, kind = k.loop(0, count, step, carried=(k.i64(0), k.i64(0), least))
+    k.copy_dims(a, 1, lambda i: out + (i - count), count)
+    return out + (k.ndim(a) - count), offset, kind
+
+
 def indexed(code: Code) -> str:
     """``x[key]`` for an int, a slice without step, or a tuple of these."""
     k = Indexed(code, "indexed")
-    x, a, bits = k.begin(2)
+    x, a, bits = k.enter_view(2)
     key = k.argument(1)
     ndim, offset, items, count = k.read_key(a, key)
 
@@ -366,7 +393,7 @@ def detached(code: Code) -> str:
     mark, no = k.slot(x, Tensor, "_requires_grad"), k.object(False)
     k.require(k.same(mark, k.object(True)) | k.same(mark, no))
     k.any_array_of(x)
-    _require_usual_storage(k, x)
+    require_usual_storage(k, x)
     storage = _shared_storage(k, x)
     made = k.new(k.object(Tensor))
     none = k.object(None)

@@ -41,7 +41,7 @@ class _Put(Indexed, Pointwise):
         self.require(self.same(storage, self.object(None)) | ~self.same(storage, self.slot(value, Tensor, "_storage")))
         n, ahead = self.size(b), ndim - self.ndim(b)
         self.require((ahead >= 0) & (n > 0))
-        tail, dims = self.at(self.sizes, ahead, "i64"), self.dims(b)
+        tail, dims = self.at(self.new_dims, ahead, "i64"), self.dims(b)
 
         def compare(i: Value, differs: Value) -> Value:
             return differs | (self.load(dims, i, "i64") ^ self.load(tail, i, "i64"))
@@ -52,15 +52,15 @@ class _Put(Indexed, Pointwise):
     def write_part(self, ndim: Value, target: Value, source: Value, count: Value, step: Value, size: Value) -> None:
         """Write the values, of ``size`` bytes each, into the part."""
         is_number = ndim.eq(0)
-        inner = self.when(is_number, lambda: self.i64(1), lambda: self.load(self.sizes, ndim - 1, "i64"))
-        along = self.when(is_number, lambda: size, lambda: self.load(self.steps, ndim - 1, "i64"))
-        rows = self.loop(0, ndim - 1, lambda d, n: n * self.load(self.sizes, d, "i64"), carried=(self.i64(1),))
+        inner = self.when(is_number, lambda: self.i64(1), lambda: self.load(self.new_dims, ndim - 1, "i64"))
+        along = self.when(is_number, lambda: size, lambda: self.load(self.new_strides, ndim - 1, "i64"))
+        rows = self.loop(0, ndim - 1, lambda d, n: n * self.load(self.new_dims, d, "i64"), carried=(self.i64(1),))
 
         def row(r: Value) -> None:
             def down(d: Value, rest: Value, offset: Value) -> tuple[Value, Value]:
                 place = ndim - 2 - d
-                length = self.load(self.sizes, place, "i64")
-                return rest // length, offset + (rest % length) * self.load(self.steps, place, "i64")
+                length = self.load(self.new_dims, place, "i64")
+                return rest // length, offset + (rest % length) * self.load(self.new_strides, place, "i64")
 
             _, offset = self.loop(0, ndim - 1, down, carried=(r, self.i64(0)))
             to, begin = self.at(target, offset, "i8"), ((r * inner) % count) * step
@@ -93,7 +93,7 @@ def put(code: Code) -> str:
     for at, dtype in enumerate(DTYPES):
         here = k.same(k.dtype(a), k.object(dtype))
         place, size = k.pick(here, k.i64(at), place), k.pick(here, k.i64(dtype.itemsize), size)
-    n = k.loop(0, ndim, lambda d, n: n * k.load(k.sizes, d, "i64"), carried=(k.i64(1),))
+    n = k.loop(0, ndim, lambda d, n: n * k.load(k.new_dims, d, "i64"), carried=(k.i64(1),))
     k.require((place >= 0) & (n < _MOST))
 
     def tensor() -> tuple[Value, Value, Value, Value]:
