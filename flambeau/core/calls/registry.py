@@ -251,7 +251,6 @@ def _composite_wrapper(entry: Composite) -> Any:
     source.offer(1, "whole", ", ".join(entry.names), "out is None" if entry.out else "")
     values = tuple_source([p.name for p in params])
     call = f"return body({', '.join(f'{p.name}={p.name}' if p.keyword_only else p.name for p in params)})"
-    source.offer(1, "composite", ", ".join(entry.names), "out is None" if entry.out else "")
     source.add(1, f"if {' and '.join(conditions)}:")
     if entry.namespace != "nn.functional" and any(p.kind in ("tensor", "list") and p.name != first for p in params):
         # PyTorch looks at the operands before it begins; here the body finds out, and on one line the ``try`` costs nothing

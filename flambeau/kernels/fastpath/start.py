@@ -84,6 +84,7 @@ _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
     **{f"{name}_like": ("alike", numbers.of_made(filled)) for name, filled in numbers.FACTORIES.items() if name != "full"},
     "arange": ("counting", numbers.of_nothing),
     "tensor": ("listed", numbers.of_nothing),
+    "nn.functional.cross_entropy": ("class_loss", losses.of_class_loss),
     "Tensor.contiguous": ("contiguous", numbers.of_nothing),
 }
 
@@ -97,9 +98,6 @@ _RULES: dict[str, tuple[str, Callable[[Any, Any], records.Record]]] = {
     **dict.fromkeys(("_select", "_slice"), ("part_rule", view_rules.of_parts)),
     "nn.functional._cross_entropy": ("class_slope", losses.of_class_slope),
 }
-_COMPOSITES: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
-    "nn.functional.cross_entropy": ("class_loss", losses.of_class_loss),
-}
 # Functions that belong to no operation.
 _ALONE: dict[str, tuple[str, Callable[..., records.Record]]] = {
     "optimizer step": ("step", steps.of_steps),
@@ -108,7 +106,7 @@ _ALONE: dict[str, tuple[str, Callable[..., records.Record]]] = {
     "detached": ("detached", numbers.of_nothing),
     "put": ("put", numbers.of_nothing),
 }
-_TABLES: dict[str, dict[str, Any]] = {"whole": _WHOLE, "composite": _COMPOSITES, "rule": _RULES}
+_TABLES: dict[str, dict[str, Any]] = {"whole": _WHOLE, "rule": _RULES}
 
 
 def _found(op: Any, form: str, more: tuple[Any, ...]) -> tuple[str, records.Record]:
