@@ -1,4 +1,4 @@
-"""Reading ``.safetensors`` files: a length, a JSON table of names, dtypes, shapes and places, and the tensors' bytes.
+"""Reading and writing ``.safetensors`` files: a length, a JSON table of names, dtypes, shapes and places, and the tensors' bytes.
 
 The tensors' places, in their order, cover all bytes behind the table, each of them once: nothing can be hidden in such a file, and no
 few bytes stand for many. Source: the format's description at https://github.com/huggingface/safetensors.
@@ -10,7 +10,8 @@ import json
 import math
 import os
 import sys
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,12 +42,25 @@ DTYPES: dict[str, dtypes.dtype] = {
     "F8_E5M2FNUZ": dtypes.float8_e5m2fnuz,
     "F8_E8M0": dtypes.float8_e8m0fnu,
 }
-
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 META = "__metadata__"
 FIELDS = ("dtype", "shape", "data_offsets")
 LONGEST = 100_000_000  # bytes of a table
 LARGEST = 2**64  # no number of a table reaches it
+
+
+class Entry(NamedTuple):
+    """A tensor of a file.
+
+    Attributes:
+        start: its first byte, from the begin of the file.
+    """
+
+    dtype: dtypes.dtype
+    shape: tuple[int, ...]
+    start: int
+    nbytes: int
 
 
 def load_safetensors(path: str, map_location: Any) -> dict[str, Tensor]:
@@ -62,25 +76,62 @@ def load_safetensors(path: str, map_location: Any) -> dict[str, Tensor]:
         raise RuntimeError(f"Loading safetensors file with {type(map_location).__name__} map_location is not supported.")
     where = place_of(map_location, "load")
     with open(path, "rb") as file:
-        available = os.fstat(file.fileno()).st_size
-        length = int.from_bytes(file.read(8), "little")
-        if 8 + length > available or length > LONGEST:
-            raise RuntimeError(f"load: {path} is no whole safetensors file: its table would take {length} bytes of {available}")
-        try:
-            entries = _entries(file.read(length), available - 8 - length)
-        except (ValueError, RecursionError) as error:
-            raise RuntimeError(f"load: {path} is no sound safetensors file: {error!s:.300}") from None
-        result = {}
-        for name, (dtype, shape, size) in entries.items():
-            data = np.empty(size, np.uint8)
-            if read_into(file, data) != size:
-                raise RuntimeError(f"load: {path} ends inside tensor {name:.100}; it was cut off meanwhile")
-            result[name] = wrap(moved(data.view(dtype.numpy).reshape(shape), where))
-    return result
+        entries, _ = read_table(file)
+        return {name: wrap(moved(read_array(file, name, entry), where)) for name, entry in entries.items()}
 
 
-def _entries(text: bytes, room: int) -> dict[str, tuple[dtypes.dtype, tuple[int, ...], int]]:
-    """Dtype, shape and number of bytes of each tensor, in the order of their places.
+def read_table(file: Any) -> tuple[dict[str, Entry], dict[str, str]]:
+    """The tensors of an open file, by name, in the order of their bytes, and its notes; the first tensor's bytes are read next.
+
+    Raises:
+        RuntimeError: the file is damaged.
+    """
+    available = os.fstat(file.fileno()).st_size
+    length = int.from_bytes(file.read(8), "little")
+    if 8 + length > available or length > LONGEST:
+        raise RuntimeError(f"load: {file.name} is no whole safetensors file: its table would take {length} bytes of {available}")
+    try:
+        return _entries(file.read(length), available - 8 - length, 8 + length)
+    except (ValueError, RecursionError) as error:
+        raise RuntimeError(f"load: {file.name} is no sound safetensors file: {error!s:.300}") from None
+
+
+def read_array(file: Any, name: str, entry: Entry) -> np.ndarray:
+    """The elements of a tensor of an open file.
+
+    Raises:
+        RuntimeError: they are not there any more.
+    """
+    data = np.empty(entry.nbytes, np.uint8)
+    file.seek(entry.start)
+    if read_into(file, data) != entry.nbytes:
+        raise RuntimeError(f"load: {file.name} ends inside tensor {name:.100}; it was cut off meanwhile")
+    return data.view(entry.dtype.numpy).reshape(entry.shape)
+
+
+def write_safetensors(file: Any, arrays: Mapping[str, tuple[dtypes.dtype, np.ndarray]], notes: Mapping[str, str] | None = None) -> None:
+    """Write arrays of these dtypes, by name, and notes. Those of large elements come first, so that each begins at a multiple of its own.
+
+    Raises:
+        ValueError: a dtype that such files do not have.
+    """
+    table: dict[str, Any] = {META: dict(notes)} if notes else {}
+    ordered = sorted(arrays.items(), key=lambda item: (-item[1][0].itemsize, item[0]))
+    end = 0
+    for name, (dtype, array) in ordered:
+        if dtype not in _NAMES:
+            raise ValueError(f"save: expected a dtype of safetensors files ({', '.join(DTYPES)}), got {dtype} of {name:.100}")
+        begin, end = end, end + array.nbytes
+        table[name] = dict(zip(FIELDS, (_NAMES[dtype], list(array.shape), [begin, end]), strict=True))
+    text = json.dumps(table, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    file.write(len(text).to_bytes(8, "little") + text)
+    for _, (_, array) in ordered:
+        file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+
+
+def _entries(text: bytes, room: int, begin: int) -> tuple[dict[str, Entry], dict[str, str]]:
+    """Each tensor, in the order of their places behind byte ``begin``, and the notes.
 
     Raises:
         ValueError: not such a table, or its tensors leave out bytes of the ``room`` behind it, or share some.
@@ -98,10 +149,10 @@ def _entries(text: bytes, room: int) -> dict[str, tuple[dtypes.dtype, tuple[int,
         start, stop = _place(name, item)
         if start != end or _bytes_of(dtype, shape) != stop - start:
             raise ValueError(f"tensor {name:.100} of {dtype} and shape {shape} cannot lie in bytes {start} to {stop}, behind byte {end}")
-        entries[name], end = (dtype, shape, stop - start), stop
+        entries[name], end = Entry(dtype, shape, begin + start, stop - start), stop
     if end != room:
         raise ValueError(f"the tensors take {end} bytes of {room}")
-    return entries
+    return entries, notes or {}
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import flambeau as torch
 from flambeau import nn
 from flambeau.distributed import checkpoint, fsdp
 from flambeau.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointImpl, checkpoint_wrapper
+from flambeau.distributed.checkpoint._consolidate_hf_safetensors import consolidate_safetensors_files_on_every_rank
 from flambeau.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
 from flambeau.distributed.device_mesh import init_device_mesh
 from flambeau.distributed.fsdp import FullyShardedDataParallel as FSDP, ShardingStrategy, StateDictType, fully_shard
@@ -559,6 +560,25 @@ def check_checkpoints_go_from_any_placement_to_any_other(rank, world):
         assert torch.equal(empty["model"]["weight"].full_tensor(), x)
         assert empty["epoch"] == 3 and torch.equal(empty["parts"][0], x[0]) and empty["parts"][1] == {"name": "a"}
     assert {name for name in os.listdir(folder) if not name.endswith(".distcp")} == {".metadata"}
+
+
+def check_safetensors_of_parts_are_put_together(rank, world):
+    mesh = row(world)
+    x, y = torch.arange(30.0).view(5, 6), torch.arange(7).bfloat16()
+    folder = _folder("parts")
+    state = {"x": distribute_tensor(x, mesh, [Shard(1)]), "y": distribute_tensor(y, mesh, [Shard(0)]), "z": torch.tensor(3)}
+    writer = checkpoint.HuggingFaceStorageWriter(folder, {"x": 1, "y": 2, "z": 1}, save_distributed=True, enable_consolidation=True)
+    checkpoint.save(state, storage_writer=writer)
+    for place in (folder, f"{folder}/sharded"):
+        empty = {"x": distribute_tensor(torch.zeros(5, 6), mesh, [Shard(0)]), "y": torch.zeros(7).bfloat16(), "z": torch.tensor(0)}
+        checkpoint.load(empty, storage_reader=checkpoint.HuggingFaceStorageReader(place))
+        assert torch.equal(empty["x"].full_tensor(), x) and torch.equal(empty["y"], y) and empty["z"] == 3
+    other = _folder("whole")
+    consolidate_safetensors_files_on_every_rank(f"{folder}/sharded", other, {"x": 1, "y": 2, "z": 1})
+    for name in ("model.safetensors.index.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"):
+        with open(f"{folder}/{name}", "rb") as one, open(f"{other}/{name}", "rb") as two:
+            assert one.read() == two.read()
+    assert torch.equal(torch.load(f"{other}/model-00001-of-00002.safetensors")["x"], x)
 
 
 def check_training_goes_on_from_a_checkpoint(rank, world):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pickle
 import threading
@@ -14,9 +15,11 @@ from oracle import pytorch
 
 import flambeau as torch
 from flambeau.distributed import checkpoint
+from flambeau.distributed.checkpoint._consolidate_hf_safetensors import consolidate_safetensors_files, file_name
 from flambeau.distributed.checkpoint.filesystem import read_metadata
 from flambeau.distributed.checkpoint.format_utils import dcp_to_torch_save, torch_save_to_dcp
 from flambeau.distributed.tensor import Shard
+from flambeau.serialization import safetensors
 from flambeau.serialization.pickling import dump
 
 WRITTEN_BY_PYTORCH = Path(__file__).parents[1] / "recorded" / "distributed_checkpoint"  # by two processes
@@ -52,6 +55,67 @@ def test_pytorch_reads_what_is_written_here(tmp_path) -> None:
     with warnings.catch_warnings(action="ignore"):  # that it is alone
         of_pytorch.load(state, checkpoint_id=tmp_path, no_dist=True)
     assert state["model"]["rows"].tolist() == X.tolist() and state["step"].item() == 4 and state["epoch"] == 3
+
+
+def in_hugging_faces_form(state, folder, **options):
+    checkpoint.save(state, storage_writer=checkpoint.HuggingFaceStorageWriter(folder, **options), no_dist=True)
+
+
+def from_hugging_faces_form(state, folder):
+    checkpoint.load(state, storage_reader=checkpoint.HuggingFaceStorageReader(folder), no_dist=True)
+    return state
+
+
+DTYPES = [dtype for dtype in safetensors.DTYPES.values() if dtype.numpy is not None]
+
+
+def test_safetensors_files_and_their_list(tmp_path) -> None:
+    whole = {"x": X, "scalar": torch.tensor(2), "none": torch.ones(0, 3)} | {str(dtype): torch.ones(3).to(dtype) for dtype in DTYPES}
+    in_hugging_faces_form(whole, tmp_path, fqn_to_index_mapping=dict.fromkeys(whole, 2) | {"x": 1})
+    listed = json.loads((tmp_path / "model.safetensors.index.json").read_text())
+    assert listed["weight_map"] == dict.fromkeys(whole, "model-00002-of-00002.safetensors") | {"x": "model-00001-of-00002.safetensors"}
+    assert listed["metadata"] == {"total_size": sum(value.nbytes for value in whole.values())}
+    state = from_hugging_faces_form({name: torch.zeros_like(value) for name, value in whole.items()}, tmp_path)
+    for name, value in whole.items():
+        assert state[name].dtype == value.dtype and state[name].tolist() == value.tolist(), name
+    assert list(torch.load(tmp_path / "model-00001-of-00002.safetensors")) == ["x"]
+    with pytest.raises(checkpoint.CheckpointException, match="got something else as epoch"):
+        in_hugging_faces_form({"epoch": 3}, tmp_path)
+    with pytest.raises(checkpoint.CheckpointException, match="Missing key in checkpoint state_dict: y"):
+        from_hugging_faces_form({"y": X}, tmp_path)
+
+
+def parts(folder, note, shapes=((2, 3), (3, 3))):
+    """Write parts of ``x``, one to a file, which begin where ``note`` says."""
+    for number, shape in enumerate(shapes):
+        begins = json.dumps({"x": {"saved_offsets": note[number]}})
+        with open(folder / file_name(1, 1, number + 1), "wb") as file:
+            array = torch.ones(shape).numpy()
+            safetensors.write_safetensors(file, {"x": (torch.float32, array)}, {"DCP_SHARDING_INFO": begins})
+
+
+@pytest.mark.parametrize(
+    ("note", "match"),
+    [
+        ([[0, 0], [3, 0]], "leave out elements of shape"),
+        ([[0], [2, 0]], "cannot begin at"),
+        ([[0, 0], [-1, 0]], "cannot begin at"),
+        ([[0, 0], [2, True]], "cannot begin at"),
+        ([[0, 0], None], "does not say where"),
+    ],
+)
+def test_parts_that_do_not_fit_are_an_error(note, match, tmp_path) -> None:
+    parts(tmp_path, note)
+    with pytest.raises((ValueError, RuntimeError), match=match):
+        consolidate_safetensors_files(str(tmp_path), str(tmp_path / "whole"), {"x": 1})
+    assert not list(tmp_path.glob("whole/*"))
+    parts(tmp_path, [[0, 0], [2, 0]])
+    consolidate_safetensors_files(str(tmp_path), str(tmp_path / "whole"), {"x": 1})
+    assert torch.equal(torch.load(tmp_path / "whole" / file_name(1, 1))["x"], torch.ones(5, 3))
+    with pytest.raises(ValueError, match="expected parts of y"):
+        consolidate_safetensors_files(str(tmp_path), str(tmp_path / "whole"), {"y": 1})
+    with pytest.raises(ValueError, match="No DCP custom metadata"):
+        consolidate_safetensors_files(str(tmp_path / "whole"), str(tmp_path), {"x": 1})
 
 
 class Runs:

@@ -2,7 +2,7 @@
 
 state_dict_saver, state_dict_loader    ``save``, ``async_save``, ``load``
 planner, default_planner               what each process writes and reads
-storage, filesystem                    where it lies
+storage, filesystem, hf_storage        where it lies
 metadata                               what the checkpoint says of itself
 state_dict                             states of models and optimizers, however they are divided
 """
@@ -15,6 +15,7 @@ from ...core import late as _late
 from .api import CheckpointException
 from .default_planner import DefaultLoadPlanner, DefaultSavePlanner
 from .filesystem import FileSystemReader, FileSystemWriter
+from .hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter
 from .metadata import BytesStorageMetadata, ChunkStorageMetadata, Metadata, TensorStorageMetadata
 from .planner import LoadPlan, LoadPlanner, ReadItem, SavePlan, SavePlanner, WriteItem
 from .state_dict_loader import load, load_state_dict
@@ -25,8 +26,9 @@ _late.adopt(__name__)
 
 __all__ = [
     "BytesStorageMetadata", "CheckpointException", "ChunkStorageMetadata", "DefaultLoadPlanner", "DefaultSavePlanner", "FileSystemReader",
-    "FileSystemWriter", "LoadPlan", "LoadPlanner", "Metadata", "ReadItem", "SavePlan", "SavePlanner", "StorageReader", "StorageWriter",
-    "TensorStorageMetadata", "WriteItem", "async_save", "load", "load_state_dict", "save", "save_state_dict",
+    "FileSystemWriter", "HuggingFaceStorageReader", "HuggingFaceStorageWriter", "LoadPlan", "LoadPlanner", "Metadata", "ReadItem",
+    "SavePlan", "SavePlanner", "StorageReader", "StorageWriter", "TensorStorageMetadata", "WriteItem", "async_save", "load",
+    "load_state_dict", "save", "save_state_dict",
 ]  # fmt: skip
 
 

@@ -124,7 +124,7 @@ def read_metadata(file: Any) -> Metadata:
     return loaded
 
 
-def _written_whole(path: Path, write: Callable[[Any], Any], sync: bool) -> None:
+def written_whole(path: Path, write: Callable[[Any], Any], sync: bool) -> None:
     """Write a file under another name, and give it its own when it is whole."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
@@ -160,6 +160,8 @@ class FileSystemWriter(StorageWriter):
         True
     """
 
+    _metadata_name = _METADATA
+
     def __init__(
         self, path: str | os.PathLike[str], single_file_per_rank: bool = True, sync_files: bool = True, thread_count: int = 1,
         per_thread_copy_ahead: int = 10_000_000, cache_staged_state_dict: bool = False, overwrite: bool = True, _extensions: Any = None,
@@ -182,7 +184,7 @@ class FileSystemWriter(StorageWriter):
 
     def prepare_local_plan(self, plan: SavePlan) -> SavePlan:
         self.path.mkdir(parents=True, exist_ok=True)
-        if (self.path / _METADATA).exists() and not self.overwrite:
+        if (self.path / self._metadata_name).exists() and not self.overwrite:
             raise RuntimeError(f"Checkpoint already exists and {self.overwrite=}.")
         return plan
 
@@ -199,7 +201,7 @@ class FileSystemWriter(StorageWriter):
                 name = f"{plan.storage_data}{number}{_SUFFIX}"
                 items.sort(key=lambda item: item.type is not WriteItemType.BYTE_IO)
                 written: list[WriteResult] = []
-                _written_whole(self.path / name, lambda file, items=items, name=name, written=written: written.extend(  # type: ignore[misc]
+                written_whole(self.path / name, lambda file, items=items, name=name, written=written: written.extend(  # type: ignore[misc]
                     _write_items(file, items, planner, name)), self.sync_files)  # fmt: skip
                 results += written
         done: Future[Any] = Future()
@@ -209,7 +211,7 @@ class FileSystemWriter(StorageWriter):
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
         metadata.storage_data = {result.index: result.storage_data for part in results for result in part}
         metadata.storage_meta, metadata.version = self.storage_meta(), _VERSION
-        _written_whole(self.path / _METADATA, lambda file: dump(metadata, file, pickle, 4, lambda _: None), self.sync_files)
+        written_whole(self.path / _METADATA, lambda file: dump(metadata, file, pickle, 4, lambda _: None), self.sync_files)
         named = {info.relative_path for info in metadata.storage_data.values()}
         # Of the checkpoint before, and of such as were not finished:
         for file in (*self.path.glob(f"__*{_SUFFIX}*"), *self.path.glob(f"{_METADATA}.*.tmp")):
@@ -319,7 +321,10 @@ class FileSystemReader(StorageReader):
         if item.type is LoadItemType.BYTE_IO:
             planner.load_bytes(item, data)
             return
-        tensor = serialization.load(data, map_location="cpu", weights_only=True)
+        self._hand_over(serialization.load(data, map_location="cpu", weights_only=True), item, planner)
+
+    def _hand_over(self, tensor: Any, item: ReadItem, planner: LoadPlanner) -> None:
+        """Give a planner the part of a stored tensor that it asked for."""
         for dim, (begin, size) in enumerate(zip(item.storage_offsets, item.lengths, strict=True)):
             tensor = tensor.narrow(dim, begin, size)
         target = planner.resolve_tensor(item)

@@ -1,4 +1,4 @@
-"""What all workers, or some, tell each other: each asks one of them, whose answer comes when all have asked."""
+"""Exchange among workers: each asks one of them, whose answer comes when all have asked."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _give_up(names: frozenset[str], number: int, name: str) -> None:
 
 
 def all_gather(obj: Any, worker_names: Collection[str] | None = None, timeout: float = -1.0) -> dict[str, Any]:
-    """What each worker gave, by the workers' names; returns when all have called this.
+    """Each worker's own object, by the workers' names; returns when all have called this.
 
     Args:
         obj: this worker's; anything that can be pickled.
