@@ -41,6 +41,10 @@ def changed(a: Any, b: Any) -> Any:
     return a
 
 
+def gradient(result: Any, a: Any) -> Any:
+    return flambeau.autograd.grad(result.sum(), a)[0] if a.requires_grad else None
+
+
 def written(a: Any, key: Any, value: Any) -> Any:
     own = a.detach().clone()
     own.view(own.shape)  # has its storage and its list
@@ -66,6 +70,16 @@ CALLS: dict[str, Any] = {
     "relu": lambda a, b: a.relu(),
     "sigmoid": lambda a, b: a.sigmoid(),
     "gelu": lambda a, b: F.gelu(a),
+    "silu": lambda a, b: F.silu(a),
+    "mish": lambda a, b: F.mish(a),
+    "leaky_relu": lambda a, b: F.leaky_relu(a),
+    "hardswish": lambda a, b: F.hardswish(a),
+    "addcmul": lambda a, b: flambeau.addcmul(a, b, a),
+    "rsqrt": lambda a, b: a.rsqrt(),
+    "reciprocal": lambda a, b: a.reciprocal(),
+    "fmod": lambda a, b: flambeau.fmod(a, b),
+    "round": lambda a, b: a.round(),
+    "sigmoid and back": lambda a, b: gradient(a.sigmoid(), a),
     "softmax": lambda a, b: a.softmax(-1),
     "sum": lambda a, b: a.sum(),
     "mean of all": lambda a, b: a.mean(),

@@ -107,20 +107,21 @@ def make_wrapper(op: Op, name: str | None = None, *, operator: bool = False) -> 
 
 
 def _offer_whole(source: Source, with_out: bool, operator: bool) -> None:
-    """Let machine code do whole calls: of an element-wise operation that is one ufunc where all but the operands have their defaults."""
+    """Let machine code do whole calls: of an element-wise operation that is ufuncs where all but the operands have their defaults."""
     op = source.op
     conditions = ["out is None"] if with_out else []
     if op.fast is not op.ufunc:
         if not any(p.kind == "rest" for p in op.params):
             source.offer(1, "whole", ", ".join(op.names), " and ".join(conditions))
-        return
+        if not op.elementwise or not callable(op.fast):
+            return
     if any(p.kind not in ("tensor", "number", "attr") for p in op.params):
         return
     if not operator:
         conditions += [f"{p.name} is default_{p.name}" for p in op.params if p.kind == "attr"]
     operands = [p.name for p in op.params if p.kind != "attr"]
-    source.is_direct = True
-    source.offer(1, "pointwise", ", ".join(operands), " and ".join(conditions))
+    source.is_direct = op.fast is op.ufunc
+    source.offer(1, "pointwise" if source.is_direct else "program", ", ".join(operands), " and ".join(conditions))
 
 
 def is_widened(op: Op) -> bool:

@@ -8,7 +8,24 @@ from typing import Any
 from ...core.arrays.native import NoKernel, switch
 from ...core.calls.machine_calls import CHOSEN, take_over
 from ...core.calls.registry import primitive
-from . import backward, casts, extremes, forms, formulas, joins, losses, numbers, products, records, rules, steps, view_rules, views, writes
+from . import (
+    backward,
+    casts,
+    extremes,
+    forms,
+    formulas,
+    joins,
+    losses,
+    numbers,
+    products,
+    programs,
+    records,
+    rules,
+    steps,
+    view_rules,
+    views,
+    writes,
+)
 from .code import Code, builtin
 from .interpreter import Unsupported
 
@@ -53,6 +70,7 @@ _FORMS = (
     extremes.extreme_along,
     views.detached,
     writes.put,
+    programs.program,
     backward.backward,
     steps.step,
     losses.class_loss,
@@ -121,6 +139,8 @@ def _found(op: Any, form: str, more: tuple[Any, ...]) -> tuple[str, records.Reco
     if form == "pointwise":
         record, operands = records.of_pointwise(op)
         return "unary" if operands == 1 else "binary", record
+    if form == "program":
+        return form, programs.of_programs(op)
     if form in _TABLES:
         table = _TABLES[form]
         key = getattr(op, "key", "")  # PyTorch's kernels as operations have rules, and none
