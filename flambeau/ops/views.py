@@ -20,6 +20,7 @@ from ..core.arrays.kinds import view_at
 from ..core.calls import wrappers
 from ..core.calls.annotations import Tensor
 from ..core.calls.override import call_override
+from ..core.calls.questions import asks
 from ..core.calls.registry import TABLES, composite, method, op, other_names, primitive, view
 from ..core.layout import row_major
 from ..core.shape import (
@@ -469,6 +470,7 @@ def permute(input: Tensor, dims: Sequence[int]) -> Tensor:
 
 
 @method(name="permute", moves=True)
+@asks("permuted", "input, order", "dims is None")
 def permute_method(input: Tensor, *order: Any, dims: Any = None) -> Tensor:
     """The tensor with its dimensions in another order; see :func:`torch.permute`.
 
@@ -557,6 +559,7 @@ def _adjoint_of_matrix(input: Any) -> Any:
     return input.transpose(0, 1).conj()
 
 
+@asks("reversed_", "input")
 def _reverse_dims(input: Any) -> Any:
     ndim = input._array.ndim
     if ndim == 0:
@@ -755,6 +758,7 @@ def expand_to(input: Tensor, size: Sequence[int], implicit: bool = False) -> Ten
 
 
 @method(name="expand", moves=True)
+@asks("expanded", "input, sizes", "size is None and not implicit")
 def expand_method(input: Tensor, *sizes: Any, size: Any = None, implicit: bool = False) -> Tensor:
     """The tensor with its dimensions of size 1 repeated to other sizes, without a copy.
 

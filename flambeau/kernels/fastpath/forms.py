@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...core import state
+from ...core.shape import Size
 from ...core.storage import UntypedStorage
 from ...core.tape.node import Node
 from ...core.tensor import Tensor
@@ -109,6 +110,13 @@ class Form(Function):
         value = self.integer_of(thing)
         self.require((value < size) & (value >= -size))
         return self.pick(value < 0, value + size, value)
+
+    def sequence(self, thing: Value) -> tuple[Value, Value]:
+        """Address of the first item of what must be a list or a tuple, and their number."""
+        is_list = self.is_exactly(thing, list)
+        self.require(is_list | self.is_exactly(thing, tuple) | self.is_exactly(thing, Size))
+        inside = self.at(thing, self.interpreter.tuple_items, "i8")
+        return self.when(is_list, lambda: self.field(thing, self.interpreter.list_items), lambda: inside), self.field(thing, 16, "i64")
 
     # -- after --------------------------------------------------------------------------------------------------------------
     def answer(self, made: Value, array: Value, bits: Value) -> None:

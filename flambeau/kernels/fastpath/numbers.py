@@ -8,7 +8,6 @@ from typing import Any
 
 from ...core import state
 from ...core.dtype import BY_NUM
-from ...core.shape import Size
 from ..compiler.language import Value
 from . import records
 from .code import Code
@@ -82,22 +81,15 @@ class Creation(Pointwise):
             dtype = self.pick(place.eq(k), self.object(each), dtype)
         return dtype
 
-    def items(self, thing: Value) -> tuple[Value, Value]:
-        """Address of the first item of what must be a list or a tuple, and their number."""
-        is_list = self.is_exactly(thing, list)
-        self.require(is_list | self.is_exactly(thing, tuple) | self.is_exactly(thing, Size))
-        inside = self.at(thing, self.interpreter.tuple_items, "i8")
-        return self.when(is_list, lambda: self.field(thing, self.interpreter.list_items), lambda: inside), self.field(thing, 16, "i64")
-
     def sizes(self, given: Value) -> tuple[Value, Value, Value]:
         """Number and address of the sizes that a factory was ``given``, one by one or as one sequence, and their product."""
-        first, count = self.items(given)
+        first, count = self.sequence(given)
         self.require(count > 0)
         is_whole = self.is_exactly(self.load(first, 0, "ptr"), int)
 
         def inner() -> tuple[Value, Value]:
             self.require(count.eq(1))
-            return self.items(self.load(first, 0, "ptr"))
+            return self.sequence(self.load(first, 0, "ptr"))
 
         first, count = self.when(is_whole, lambda: (first, count), inner)
         return self.shape_of(first, count)
@@ -135,7 +127,7 @@ def made(code: Code) -> str:
     k.require_no_mode()
     filled, dtype, value = k.word(records.EXTRA), k.argument(1), k.argument(3)
     is_given = filled.eq(_GIVEN)
-    ndim, dims, n = k.when(is_given, lambda: k.shape_of(*k.items(k.argument(0))), lambda: k.sizes(k.argument(0)))
+    ndim, dims, n = k.when(is_given, lambda: k.shape_of(*k.sequence(k.argument(0))), lambda: k.sizes(k.argument(0)))
     cell, is_float = k.scratch(1, "i64"), k.is_exactly(value, float)
     none = k.same(dtype, k.object(None))
 
@@ -227,7 +219,7 @@ def counting(code: Code) -> str:
     k = Creation(code, "counting")
     k.require_count(1)
     k.require_no_mode()
-    first, count = k.items(k.argument(0))
+    first, count = k.sequence(k.argument(0))
     k.require(count.eq(1) | count.eq(2))
     end = k.integer_of(k.load(first, count - 1, "ptr"))
     start = k.when(count.eq(2), lambda: k.integer_of(k.load(first, 0, "ptr")), lambda: k.i64(0))
@@ -291,7 +283,7 @@ def listed(code: Code) -> str:
         k.loop(0, count, lambda i: k.put_number(k.load(items, i, "ptr"), place, values, begin + i))
 
     def several() -> tuple[Value, Value, Value]:
-        items, count = k.items(data)
+        items, count = k.sequence(data)
         k.require((count > 0) & (count <= _FEW))
         k.store(count, dims, 0, "i64")
         inside = k.load(items, 0, "ptr")
@@ -303,13 +295,13 @@ def listed(code: Code) -> str:
             return place, count, k.i64(1)
 
         def matrix() -> tuple[Value, Value, Value]:
-            first, length = k.items(inside)
+            first, length = k.sequence(inside)
             k.require((length > 0) & (length <= _FEW))
             k.store(length, dims, 1, "i64")
             place = k.class_of(k.load(first, 0, "ptr"), default)
 
             def each(i: Value) -> None:
-                these, many = k.items(k.load(items, i, "ptr"))
+                these, many = k.sequence(k.load(items, i, "ptr"))
                 k.require(many.eq(length))
                 row(these, many, place, i * length)
 

@@ -1,4 +1,4 @@
-"""The form of element-wise operations that are several ufuncs one after another, found by calling their kernels with stand-ins of arrays."""
+"""The form of element-wise operations that are several ufuncs, found by calling their kernels with stand-ins of arrays."""
 
 from __future__ import annotations
 
@@ -48,6 +48,13 @@ class _StandIn(NDArrayOperatorsMixin):
         raise Unfit("a kernel that looks at values")
 
 
+def _kind_of(operand: Any) -> Any:
+    """An operand's dtype, or the class of a Python number: they decide about the loop."""
+    if isinstance(operand, _StandIn):
+        return operand.dtype
+    return operand.__class__ if operand.__class__ in (int, float) else np.asarray(operand).dtype
+
+
 class _Trace:
     """Ufuncs that a kernel calls, for operands of one dtype and size."""
 
@@ -63,8 +70,7 @@ class _Trace:
         Raises:
             Unfit: there is no loop for operands as they are.
         """
-        given = [each.__class__ if each.__class__ in (int, float) else np.asarray(each).dtype if not isinstance(each, _StandIn) else each.dtype
-                 for each in inputs]  # fmt: skip
+        given = [_kind_of(each) for each in inputs]
         try:
             *inner, result = ufunc.resolve_dtypes((*given, None))
         except TypeError:
@@ -108,7 +114,8 @@ class _Trace:
             Unfit: there are more values at a time than places for them.
         """
         last_use = {place[1]: k for k, (_, places, _) in enumerate(self.steps) for place in places if place[0] == _TEMPORARY}
-        free, where = list(range(_TEMPORARIES)), {}
+        free: list[int] = list(range(_TEMPORARIES))
+        where: dict[int, int] = {}
         words = np.zeros(1 + _STEP * len(self.steps), np.uint64)
         words[0] = len(self.steps)
         for k, (loop, places, result) in enumerate(self.steps):

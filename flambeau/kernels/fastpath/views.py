@@ -257,6 +257,141 @@ def unsqueezed(code: Code) -> str:
     return k.finish()
 
 
+def squeezed(code: Code) -> str:
+    """``squeeze(x, dim)`` for one dimension or all."""
+    k = View(code, "squeezed")
+    x, a, bits = k.begin(2)
+    dim, dims, strides = k.argument(1), k.dims(a), k.strides(a)
+    everywhere = k.same(dim, k.object(None))
+    here = k.when(everywhere, lambda: k.i64(-1), lambda: k.index(dim, k.ndim(a)))
+
+    def copy(i: Value, out: Value) -> Value:
+        size = k.load(dims, i, "i64")
+        k.require(size > 0)
+        k.put_dim(out, size, k.load(strides, i, "i64"))
+        return out + k.cast(~(size.eq(1) & (everywhere | i.eq(here))), "i64")
+
+    ndim = k.loop(0, k.ndim(a), copy, carried=(k.i64(0),))
+    k.show(x, a, bits, ndim, k.i64(0))
+    return k.finish()
+
+
+def permuted(code: Code) -> str:
+    """``permute(x, dims)``, the dimensions as a tuple."""
+    k = View(code, "permuted")
+    x, a, bits = k.begin(2)
+    n = k.ndim(a)
+    k.require(k.is_exactly(k.argument(1), tuple) & (n > 0))
+    first, count = k.sequence(k.argument(1))
+    k.require(count.eq(n))
+    k.copy_dims(a, 1)
+
+    def put(i: Value, seen: Value) -> Value:
+        source = k.index(k.load(first, i, "ptr"), n)
+        k.put_dim(i, k.load(k.dims(a), source, "i64"), k.load(k.strides(a), source, "i64"))
+        return seen | (k.i64(1) << source)
+
+    seen = k.loop(0, n, put, carried=(k.i64(0),))
+    k.require(seen.eq((k.i64(1) << n) - 1))
+    k.show(x, a, bits, n, k.i64(0))
+    return k.finish()
+
+
+def reversed_(code: Code) -> str:
+    """``x.T`` of a matrix."""
+    k = View(code, "reversed_")
+    x, a, bits = k.begin(1)
+    k.require(k.ndim(a).eq(2))
+    k.copy_dims(a, 1, lambda i: k.i64(1) - i)
+    k.given = k.scratch(2, "ptr")
+    for place, thing in enumerate((x, k.object((1, 0)))):
+        k.store(thing, k.given, place, "ptr")
+    k.show(x, a, bits, k.i64(2), k.i64(0))
+    return k.finish()
+
+
+def expanded(code: Code) -> str:
+    """``expand(x, sizes)``: sizes one by one, as a tuple or list in a tuple, or those of a tensor."""
+    k = View(code, "expanded")
+    x, a, bits = k.begin(2)
+    k.require(k.is_row_major(a))
+    given, n, old, steps = k.argument(1), k.ndim(a), k.dims(a), k.strides(a)
+    sizes = k.scratch(MOST_DIMS, "i64")
+
+    def of_tensor() -> Value:
+        b = k.any_array_of(given)
+        k.require(k.ndim(b) < MOST_DIMS)
+        k.loop(0, k.ndim(b), lambda i: k.store(k.load(k.dims(b), i, "i64"), sizes, i, "i64"))
+        return k.ndim(b)
+
+    def of_numbers() -> Value:
+        first, count = k.sequence(given)
+        k.require(count > 0)
+        one = k.load(first, 0, "ptr")
+
+        def inner() -> tuple[Value, Value]:
+            k.require(count.eq(1))
+            return k.sequence(one)
+
+        first, count = k.when(k.is_exactly(one, int), lambda: (first, count), inner)
+        k.require(count < MOST_DIMS)
+        k.loop(0, count, lambda i: k.store(k.integer_of(k.load(first, i, "ptr")), sizes, i, "i64"))
+        return count
+
+    count = k.when(k.is_plain(given), of_tensor, of_numbers)
+    lead = count - n
+    k.require(lead >= 0)
+
+    def put(i: Value) -> None:
+        size = k.load(sizes, i, "i64")
+
+        def ahead() -> tuple[Value, Value]:
+            k.require((size > 0) & (size.ne(1) | n.eq(0)))  # PyTorch's stride there is not 0
+            return size, k.i64(0)
+
+        def existing() -> tuple[Value, Value]:
+            have = k.load(old, i - lead, "i64")
+            want = k.pick(size.eq(-1), have, size)
+            k.require((want > 0) & (want.eq(have) | have.eq(1)))
+            return want, k.pick(want.eq(have), k.load(steps, i - lead, "i64"), k.i64(0))
+
+        k.put_dim(i, *k.when(i < lead, ahead, existing))
+
+    k.loop(0, count, put)
+    k.show(x, a, bits, count, k.i64(0))
+    return k.finish()
+
+
+def flattened(code: Code) -> str:
+    """``flatten(x, start, end)`` of row-major memory."""
+    k = View(code, "flattened")
+    x, a, bits = k.begin(3)
+    n = k.ndim(a)
+    start, end = (k.index(k.argument(place), n) for place in (1, 2))
+    k.case(start.eq(end), lambda: k.give(k.incref(x)))
+    _, no_short = k.measured(a)
+    k.require((start < end) & k.is_row_major(a))
+    k.require(no_short | (k.same(k.slot(x, Tensor, "_view_of"), k.object(None)) & k.owns_its_memory(a)))
+    k.store(k.i64(1), k.sizes, start, "i64")
+
+    def put(i: Value) -> None:
+        size = k.load(k.dims(a), i, "i64")
+        k.require(size > 0)
+        merged = (i >= start) & (i <= end)
+
+        def merge() -> None:
+            k.store(k.load(k.sizes, start, "i64") * size, k.sizes, start, "i64")
+
+        def keep() -> None:
+            k.store(size, k.sizes, i - k.pick(i > end, end - start, k.i64(0)), "i64")
+
+        k.when(merged, merge, keep)
+
+    k.loop(0, n, put)
+    k.show(x, a, bits, n - (end - start), k.i64(0), k.null)
+    return k.finish()
+
+
 def reshaped(code: Code) -> str:
     """``view(x, sizes)`` of row-major memory, one of the sizes perhaps -1."""
     k = View(code, "reshaped")
