@@ -97,7 +97,7 @@ def test_a_statement_is_measured_on_its_threads() -> None:
     blocks: list[tuple[int, float]] = []
     ranged = timer.blocked_autorange(callback=lambda number, taken: blocks.append((number, taken)), min_run_time=0.02)
     assert sum(ranged.raw_times) >= 0.02 and [taken for _, taken in blocks] == ranged.raw_times
-    steady = timer.adaptive_autorange(threshold=10, min_run_time=0.005, max_run_time=0.5)
+    steady = timer.adaptive_autorange(threshold=10, min_run_time=0.005, max_run_time=60)
     assert len(steady.times) >= 4 and set(seen) == {2} and flambeau.get_num_threads() == before
     assert [m.number_per_run for m in benchmark.Measurement.merge([once, ranged])] == [1]
     x = flambeau.ones(3)
