@@ -260,7 +260,7 @@ def unsqueezed(code: Code) -> str:
 def squeezed(code: Code) -> str:
     """``squeeze(x, dim)`` for one dimension or all."""
     k = View(code, "squeezed")
-    x, a, bits = k.begin(2)
+    x, a, bits = k.enter_view(2)
     dim, dims, strides = k.argument(1), k.dims(a), k.strides(a)
     everywhere = k.same(dim, k.object(None))
     here = k.when(everywhere, lambda: k.i64(-1), lambda: k.index(dim, k.ndim(a)))
@@ -279,7 +279,7 @@ def squeezed(code: Code) -> str:
 def permuted(code: Code) -> str:
     """``permute(x, dims)``, the dimensions as a tuple."""
     k = View(code, "permuted")
-    x, a, bits = k.begin(2)
+    x, a, bits = k.enter_view(2)
     n = k.ndim(a)
     k.require(k.is_exactly(k.argument(1), tuple) & (n > 0))
     first, count = k.sequence(k.argument(1))
@@ -300,7 +300,7 @@ def permuted(code: Code) -> str:
 def reversed_(code: Code) -> str:
     """``x.T`` of a matrix."""
     k = View(code, "reversed_")
-    x, a, bits = k.begin(1)
+    x, a, bits = k.enter_view(1)
     k.require(k.ndim(a).eq(2))
     k.copy_dims(a, 1, lambda i: k.i64(1) - i)
     k.given = k.scratch(2, "ptr")
@@ -313,7 +313,7 @@ def reversed_(code: Code) -> str:
 def expanded(code: Code) -> str:
     """``expand(x, sizes)``: sizes one by one, as a tuple or list in a tuple, or those of a tensor."""
     k = View(code, "expanded")
-    x, a, bits = k.begin(2)
+    x, a, bits = k.enter_view(2)
     k.require(k.is_row_major(a))
     given, n, old, steps = k.argument(1), k.ndim(a), k.dims(a), k.strides(a)
     sizes = k.scratch(MOST_DIMS, "i64")
@@ -365,14 +365,14 @@ def expanded(code: Code) -> str:
 def flattened(code: Code) -> str:
     """``flatten(x, start, end)`` of row-major memory."""
     k = View(code, "flattened")
-    x, a, bits = k.begin(3)
+    x, a, bits = k.enter_view(3)
     n = k.ndim(a)
     start, end = (k.index(k.argument(place), n) for place in (1, 2))
     k.case(start.eq(end), lambda: k.give(k.incref(x)))
     _, no_short = k.measured(a)
     k.require((start < end) & k.is_row_major(a))
     k.require(no_short | (k.same(k.slot(x, Tensor, "_view_of"), k.object(None)) & k.owns_its_memory(a)))
-    k.store(k.i64(1), k.sizes, start, "i64")
+    k.store(k.i64(1), k.new_dims, start, "i64")
 
     def put(i: Value) -> None:
         size = k.load(k.dims(a), i, "i64")
@@ -380,10 +380,10 @@ def flattened(code: Code) -> str:
         merged = (i >= start) & (i <= end)
 
         def merge() -> None:
-            k.store(k.load(k.sizes, start, "i64") * size, k.sizes, start, "i64")
+            k.store(k.load(k.new_dims, start, "i64") * size, k.new_dims, start, "i64")
 
         def keep() -> None:
-            k.store(size, k.sizes, i - k.pick(i > end, end - start, k.i64(0)), "i64")
+            k.store(size, k.new_dims, i - k.pick(i > end, end - start, k.i64(0)), "i64")
 
         k.when(merged, merge, keep)
 
