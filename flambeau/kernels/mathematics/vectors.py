@@ -19,8 +19,8 @@ from .angles import reduced_huge
 from .coefficients import entries, minimax
 
 # Bounds of the errors in units of the last place, for float32 and float64 with fma, and without. Measured, then rounded up: float32 at one
-# in 17 of all arguments (exp, log, log1p, tanh, log_sigmoid, erf, sin, cos, acos at all of them; without fma one in 257), float64 and the
-# functions of two at some million each (erf and erfc at thousands).
+# in 17 of all arguments (without fma one in 257), float64 and the functions of two at some million each (erf and erfc at thousands). With
+# fma exp, expm1, log, log1p, tanh, sigmoid, softplus, log_sigmoid, erf, rsqrt, sin, cos, asin, acos, atan, atanh at all of them.
 MAX_ULP: dict[str, tuple[tuple[float, float], tuple[float, float]]] = entries("max_ulp.json")["vectors"]
 
 _INF, _NAN = math.inf, math.nan
@@ -312,7 +312,11 @@ def acosh(k: Builder, x: Value) -> Value:
 
 def atanh(k: Builder, x: Value) -> Value:
     size = k.abs(x)
-    half = _log1p(k, (size + size) / (1.0 - size)) * 0.5
+    twice, rest = size + size, 1.0 - size
+    inverse = 1.0 / rest
+    ratio = twice * inverse if k.target.has_fma else twice / rest
+    lost = k.fma(-ratio, rest, twice) if k.target.has_fma else constant(k, 0.0, x)
+    half = _log1p(k, ratio, low=(lost - ratio * ((1.0 - rest) - size)) * inverse) * 0.5
     return k.select(size < _TINY[x.element], x, k.copysign(half, x))
 
 
@@ -438,7 +442,9 @@ def _arcsine(k: Builder, x: Value) -> tuple[Value, Value, Value]:
 def asin(k: Builder, x: Value) -> Value:
     large, s, w = _arcsine(k, x)
     high, low = _PI_2[x.element]
-    return k.copysign(k.select(large, (high - (s + s)) - (w + w - low), s + w), x)
+    rest = high - (s + s)
+    lost = (high - rest) - (s + s)  # just above 1 rounding takes as much as a unit of results below it
+    return k.copysign(k.select(large, rest - (w + w - (lost + low)), s + w), x)
 
 
 def acos(k: Builder, x: Value) -> Value:
