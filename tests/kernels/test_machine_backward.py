@@ -114,7 +114,7 @@ def told(seed: int) -> list[Any]:
     rng = random.Random(seed)
     flambeau.manual_seed(seed)
     dtype = rng.choice([flambeau.float32] * 4 + [flambeau.float64])
-    n, m = rng.choice((1, 2, 3, 4, 8)), rng.choice((1, 2, 3, 4, 8))
+    n, m = (rng.choice((1, 2, 3, 4, 8, 33)) for _ in range(2))
     leaves = [leaf(rng, shape, dtype) for shape in ((n, m), (n, m), (m,), (m, n), (), (m, m))]
     seen: list[Any] = []
     for _ in range(rng.choice((1, 1, 2))):

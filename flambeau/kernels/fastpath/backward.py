@@ -15,6 +15,7 @@ import numpy as np
 from ...autograd import engine as python
 from ...core import state
 from ...core.arrays.copies import adding
+from ...core.arrays.kinds import host
 from ...core.calls.registry import primitive
 from ...core.storage import ResultMemory, UntypedStorage
 from ...core.tape.derivatives import release_tensors
@@ -28,8 +29,10 @@ from .interpreter import BASE, FLAGS, WRITEABLE, lookup
 from .products import of_sums
 from .rules import Rule
 
-_RULES, _SUMMED = records.EXTRA, records.EXTRA + 1  # the table of rules, the record of ``_sum_to_size``
+# The table of rules, the record of ``_sum_to_size``, and how many elements its own kernel is for.
+_RULES, _SUMMED, _UNTIL_ROWS = (records.EXTRA + k for k in range(3))
 _HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")  # attributes of leaves
+_MOST_ROWS = 1 << 14  # elements
 _UNTIL = 500  # elements: to copy more NumPy lets other threads run
 TABLE = 1 << 11  # places of rules, a power of two
 
@@ -392,12 +395,16 @@ class _Pass(_Leaves):
 
         self.when(is_leaf, lambda: self._to_leaf(node, edge, grad), inside)
 
-    def _fitted(self, fits: Value, shape: Callable[[], Value], node: Value, edge: Value, grad: Value) -> Value:
-        """The gradient (owned) as the edge wants it; ``shape`` makes a tuple (a new reference)."""
+    def _fitted(self, fits: Value, same: Value, shape: Callable[[], Value], node: Value, edge: Value, grad: Value) -> Value:
+        """The gradient (owned) as the edge wants it.
+
+        Args:
+            fits: whether it is so. same: whether it has the dtype. shape: makes a tuple (a new reference).
+        """
 
         def rows() -> Value:
             """The sum of rows."""
-            self.require(self.exists(self.word(_SUMMED, element="ptr")) & self.is_empty(state.active))
+            self.require(same & self.exists(self.word(_SUMMED, element="ptr")) & self.is_empty(state.active))
             a = self.any_array_of(grad)
             self.require(self.ndim(a).eq(2) & self.is_row_major(a))
             wanted, given = self.own(shape()), self.scratch(2, "ptr")
@@ -415,22 +422,53 @@ class _Pass(_Leaves):
             self.case(self.same(made, self.object(None)), leave)
             return made
 
+        def one_by_one() -> Value:
+            """The sum of more rows, or of such that repeat elements, added as NumPy's reduction does: to zeros, one after the other."""
+            self.require(same & self.is_empty(state.active))
+            a = self.any_array_of(grad)
+            self.require(self.ndim(a).eq(2) & (self.size(a) < self.word(_UNTIL_ROWS)))
+            m, p = (self.load(self.dims(a), k, "i64") for k in (0, 1))
+            across, along = self.steps(a)
+            self.require((m > 1) & (p > 1) & (self.is_row_major(a) | across.eq(0) | along.eq(0)) & (across >= 0) & (along >= 0))
+            _, loop, data, dtype = self.loop_for(self.dtype(a), (0, 1))
+            self.own(self.incref(a))
+            wanted = self.own(shape())
+            is_row = self.field(wanted, 16, "i64").eq(1) & self.has_size(wanted, p)
+            self.drop(wanted)
+
+            def leave() -> None:
+                self.decref(a)
+                self.decline()
+
+            self.case(~is_row, leave)
+            r, size = self.new_array(dtype, self.i64(1), self.at(self.dims(a), 1, "i64")), self.item_size(dtype)
+            to = self.data(r)
+            self.call_c("memset", "ptr", to, self.const(0, "i32"), p * size)
+            self.loop(0, m, lambda i: self.run(loop, data, p, [(to, size), (self.at(self.data(a), i * across, "i8"), along), (to, size)]))
+            self.drop(a)
+            return self.wrapped(r)
+
         def other() -> Value:
-            return self.attempt(rows, lambda: self.call_python(self.object(python.brought), grad, node, edge))
+            return self.attempt(
+                rows, lambda: self.attempt(one_by_one, lambda: self.call_python(self.object(python.brought), grad, node, edge))
+            )
 
         return self.own(self.when(fits, lambda: self.incref(grad), other))
+
+    def has_size(self, shape: Value, size: Value) -> Value:
+        """Whether the first of a shape's sizes is this one."""
+
+        def compare() -> Value:
+            return self.call_c("PyLong_AsLong", "i64", self.field(shape, self.interpreter.tuple_items)).eq(size)
+
+        return self.when(self.field(shape, 16, "i64") > 0, compare, lambda: self.const(False, "b1"))
 
     def _to_leaf(self, node: Value, edge: Value, grad: Value) -> None:
         a, target = self.slot(grad, Tensor, "_array"), self.slot(edge, Tensor, "_array")
         dense = self.is_exactly(a, np.ndarray) & self.is_exactly(target, np.ndarray)
         same = self.when(dense, lambda: self.same(self.dtype(a), self.dtype(target)), lambda: self.const(False, "b1"))
         fits = self.when(same, lambda: self.same_sizes(a, target, self.dims), lambda: same)
-
-        def shape() -> Value:
-            self.require(same)
-            return self.shape(target)
-
-        grad = self._fitted(fits, shape, node, edge, grad)
+        grad = self._fitted(fits, same, lambda: self.shape(target), node, edge, grad)
         n, items = self.length(self.leaves), self.items_of(self.leaves)
         place = self.repeat(
             lambda i: self.when(i < n, lambda: ~self.same(self.load(items, i, "ptr"), edge), lambda: self.const(False, "b1")),
@@ -498,12 +536,7 @@ class _Pass(_Leaves):
         dense = self.is_exactly(a, np.ndarray)
         same = self.when(dense, lambda: self.same(self.dtype(a), self.slot(edge, Node, "dtype")), lambda: dense)
         fits = self.when(same, lambda: self.has_shape(a, shape), lambda: same)
-
-        def wanted() -> Value:
-            self.require(same)
-            return self.incref(shape)
-
-        grad = self._fitted(fits, wanted, node, edge, grad)
+        grad = self._fitted(fits, same, lambda: self.incref(shape), node, edge, grad)
         place, is_there = self._place_of(edge)
 
         def add() -> None:
@@ -595,4 +628,6 @@ def of_passes(table: RuleTable) -> records.Record:
     rows = of_sums(summed)
     record.kept.append(rows)
     record.keep(_SUMMED, rows.words)
+    choice = host.choice_for(summed)
+    record.put(_UNTIL_ROWS, _MOST_ROWS if choice is None else min(_MOST_ROWS, choice.threshold))
     return record

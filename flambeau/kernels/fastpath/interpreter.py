@@ -29,6 +29,8 @@ _NUMPY_FUNCTIONS = {
     "PyArray_NewFromDescr": 94,
     "PyArray_CopyInto": 50,
     "PyArray_NewCopy": 85,
+    "PyArray_Transpose": 123,
+    "PyArray_MatrixProduct2": 280,
     "PyArray_SetBaseObject": 282,
     "PyDataType_GetArrFuncs": 365,
 }  # places in its table of functions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from ...core.calls.registry import primitive
@@ -12,6 +13,7 @@ from ...core.tensor import Tensor
 from ..compiler.language import Value
 from . import records
 from .code import Code
+from .interpreter import ALIGNED, C_CONTIGUOUS, F_CONTIGUOUS, FLAGS
 from .products import Product, put_products
 
 
@@ -100,47 +102,55 @@ class Rule(Product):
 
 
 class ProductRule(Rule):
-    """A rule of products of matrices, which it multiplies as ``ndarray.dot`` does."""
+    """A rule of products of matrices, as ``ndarray.dot`` makes them: by the loop that it ends in, or, where BLAS has others, by itself."""
 
-    def require_gradient(self, g: Value) -> tuple[Value, Value, Value]:
-        """The sizes of the gradient, and whether it has to be copied first, as for BLAS every one with a stride of 0."""
+    def require_gradient(self, g: Value) -> tuple[Value, Value]:
+        """The sizes of the gradient."""
         self.require(self.ndim(g).eq(2))
         m, p = (self.load(self.dims(g), k, "i64") for k in (0, 1))
-        across, along = self.steps(g)
-        repeats = across.eq(0) | along.eq(0)
-        self.require((m > 1) & (p > 1) & (m * p < self.word(records.LIMIT)))
-
-        def matrix() -> None:
-            self.require_matrix(g)
-
-        self.when(~repeats, matrix)
-        return m, p, repeats
-
-    def dense(self, g: Value, repeats: Value) -> Value:
-        """The gradient (owned), or its copy."""
-        made = self.when(repeats, lambda: self.call_c("PyArray_NewCopy", "ptr", g, self.i32(-1)), lambda: self.incref(g))
-        self.check(self.exists(made))
-        return self.own(made)
+        self.require((m > 0) & (p > 0) & (m * p < self.word(records.LIMIT)))
+        return m, p
 
     def other(self, node: Value, tensor: Value, dtype: Value, size: Value, place: int) -> Value:
         """The array of a saved matrix that has this size at a place."""
         array = self.saved_array(node, tensor)
-        self.require(self.same(self.dtype(array), dtype))
-        sizes = self.require_matrix(array)
-        self.require(sizes[place].eq(size))
+        self.require(self.same(self.dtype(array), dtype) & self.ndim(array).eq(2))
+        sizes = [self.load(self.dims(array), k, "i64") for k in (0, 1)]
+        self.require(sizes[place].eq(size) & (sizes[1 - place] > 0))
         return array
 
+    def is_usual(self, array: Value) -> Value:
+        """Whether it is a dense matrix of at least two rows and columns."""
+        flags, sizes = self.field(array, FLAGS, "i32"), [self.load(self.dims(array), k, "i64") for k in (0, 1)]
+        is_dense = (flags & ALIGNED).ne(0) & (flags & (C_CONTIGUOUS | F_CONTIGUOUS)).ne(0)
+        return is_dense & (sizes[0] > 1) & (sizes[1] > 1)
+
     def product(self, dtype: Value, loop: Value, data: Value, a: Value, b: Value, turned: tuple[bool, bool]) -> Value:
-        """A tensor (owned) with the product of two matrices, either of them ``turned`` first."""
+        """A tensor with the product of two matrices, either of them ``turned`` first."""
         sizes, operands = [], []
         for array, is_turned in ((a, turned[0]), (b, turned[1])):
             both, steps = [self.load(self.dims(array), k, "i64") for k in (0, 1)], self.steps(array)
             sizes.append(both[::-1] if is_turned else both)
             operands.append((self.data(array), *(steps[::-1] if is_turned else steps)))
         (m, n), (_, p) = sizes
-        r = self.matrix(dtype, m, p)
-        self.multiply(loop, data, (m, n, p), [*operands, (self.data(r), *self.steps(r))])
-        return self.unrecorded(r)
+
+        def by_loop() -> Value:
+            r = self.matrix(dtype, m, p)
+            self.multiply(loop, data, (m, n, p), [*operands, (self.data(r), *self.steps(r))])
+            return r
+
+        def by_dot() -> Value:
+            given = []
+            for array, is_turned in ((a, turned[0]), (b, turned[1])):
+                view = self.call_c("PyArray_Transpose", "ptr", array, self.null) if is_turned else self.incref(array)
+                self.check(self.exists(view))
+                given.append(self.own(view))
+            r = self.call_c("PyArray_MatrixProduct2", "ptr", *given, self.null)
+            self.check(self.exists(r))
+            self.drop(*given)
+            return r
+
+        return self.wrapped(self.when(self.is_usual(a) & self.is_usual(b), by_loop, by_dot))
 
 
 def linear_rule(code: Code) -> str:
@@ -150,19 +160,18 @@ def linear_rule(code: Code) -> str:
     edges, saved = k.items(node, "edges", 3), k.items(node, "saved", 2)
     none, grad = k.object(None), k.argument(1)
     wanted = [~k.same(edge, none) for edge in edges]
-    m, p, repeats = k.require_gradient(g)
+    m, p = k.require_gradient(g)
     _, loop, data, dtype = k.loop_for(k.dtype(g), (0, 1))
     weight = k.when(wanted[0], lambda: k.other(node, saved[0], dtype, p, 0), lambda: g)
     x = k.when(wanted[1], lambda: k.other(node, saved[1], dtype, m, 0), lambda: g)
     for array in (weight, x, g):  # an allocation may run Python code, which may give their tensors other memory
         k.own(k.incref(array))
-    dense = k.dense(g, repeats)
     makers = (
-        lambda: k.disown(k.product(dtype, loop, data, dense, weight, (False, False))),
-        lambda: k.disown(k.product(dtype, loop, data, dense, x, (True, False))),
+        partial(k.product, dtype, loop, data, g, weight, (False, False)),
+        partial(k.product, dtype, loop, data, g, x, (True, False)),
     )
     results = [k.own(k.when(is_wanted, make, lambda: k.incref(none))) for make, is_wanted in zip(makers, wanted, strict=False)]
-    k.drop(weight, x, g, dense)
+    k.drop(weight, x, g)
     k.give_gradients(*results, k.own(k.incref(k.pick(wanted[2], grad, none))))
     return k.finish()
 
@@ -173,20 +182,19 @@ def product_rule(code: Code) -> str:
     node, g = k.open()
     edges, saved, none = k.items(node, "edges", 2), k.items(node, "saved", 2), k.object(None)
     wanted = [~k.same(edge, none) for edge in edges]
-    m, p, repeats = k.require_gradient(g)
+    m, p = k.require_gradient(g)
     _, loop, data, dtype = k.loop_for(k.dtype(g), (0, 1))
     b = k.when(wanted[0], lambda: k.other(node, saved[0], dtype, p, 1), lambda: g)
     a = k.when(wanted[1], lambda: k.other(node, saved[1], dtype, m, 0), lambda: g)
     k.require(~wanted[1] | (k.size(a) < k.word(records.LIMIT)))
     for array in (b, a, g):
         k.own(k.incref(array))
-    dense = k.dense(g, repeats)
     makers = (
-        lambda: k.disown(k.product(dtype, loop, data, dense, b, (False, True))),
-        lambda: k.disown(k.product(dtype, loop, data, a, dense, (True, False))),
+        partial(k.product, dtype, loop, data, g, b, (False, True)),
+        partial(k.product, dtype, loop, data, a, g, (True, False)),
     )
     results = [k.own(k.when(is_wanted, make, lambda: k.incref(none))) for make, is_wanted in zip(makers, wanted, strict=True)]
-    k.drop(b, a, g, dense)
+    k.drop(b, a, g)
     k.give_gradients(*results)
     return k.finish()
 
