@@ -302,34 +302,37 @@ def _correlation(x: np.ndarray, weight: np.ndarray, stride: Any, padding: Any, d
     outputs, channels, kh, kw = weight.shape
     height, width = (x.shape[2] + 2 * py - ey * (kh - 1) - 1) // sy + 1, (x.shape[3] + 2 * px - ex * (kw - 1) - 1) // sx + 1
     by, dtype = strides_of(weight), x.dtype
-    if last and groups == kh == kw == sy == sx == 1 and py == px == 0 and _is_last(x):
-        return partial(_each_place, True)
     table = _window_table((kh, kw), (py, px), (ey, ex), (by[2], by[3]))
     shape, zeros = (x.shape[0], outputs, height, width), np.zeros(outputs, dtype)
-    innermost = channels == 1 and groups == outputs and last and _is_last(x)
     few = len(x) > 1 and height * width < _MANY_PIXELS
-    are_matrices = groups == kh == kw == sy == sx == 1 and py == px == 0 and x.flags.c_contiguous and not last and not few
-    x, out = (x, _empty_last(shape, dtype)) if innermost else (_planes(x), empty(shape, dtype))
-    if innermost:
-        part = channels_last.convolution(x, weight, table, (sy, sx), out)
-    elif channels == 1 and groups >= outputs // groups:
-        part = depthwise.convolution(x, by[0], table, (sy, sx), out)
-    else:
-        strides = (outputs // groups * by[0], by[0], by[1])
-        tiled = _tiled_product(x, strides, table, (sy, sx), out, groups, channels)
-        if tiled is None and are_matrices:
-            return _products_of_images(x, weight)
-        part = tiled or _plain_product(x, strides, table, (sy, sx), out, groups, channels)
+    has_one_place = groups == kh == kw == sy == sx == 1 and py == px == 0
+    are_matrices = has_one_place and x.flags.c_contiguous and not last and not few
+    by_weight, step = (outputs // groups * by[0], by[0], by[1]), (sy, sx)
+    is_depthwise, part = channels == 1 and groups >= outputs // groups, None
+    if last and _is_last(x):
+        out = _empty_last(shape, dtype)
+        if not is_depthwise:
+            part = _tiled_product(x, by_weight, table, step, out, groups, channels)
+            if part is None and has_one_place:
+                return partial(_each_place, True)
+        elif groups == outputs:
+            part = channels_last.convolution(x, weight, table, step, out)
+    stays_last = part is not None
+    if part is None:
+        x, out = _planes(x), empty(shape, dtype)
+        if is_depthwise:
+            part = depthwise.convolution(x, by[0], table, step, out)
+        else:
+            part = _tiled_product(x, by_weight, table, step, out, groups, channels)
+            if part is None and are_matrices:
+                return _products_of_images(x, weight)
+            part = part or _plain_product(x, by_weight, table, step, out, groups, channels)
 
     def run(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
         bias = zeros if bias is None else np.ascontiguousarray(bias)
-        if innermost:
-            out = _empty_last(shape, dtype)
-            part(x, weight, out, bias)
-            return out
-        out = empty(shape, dtype)
-        part(_planes(x), weight, out, bias)
-        return _in_layout(out, last)
+        x, out = (x, _empty_last(shape, dtype)) if stays_last else (_planes(x), empty(shape, dtype))
+        part(x, weight, out, bias)
+        return out if stays_last else _in_layout(out, last)
 
     return run
 
@@ -366,32 +369,37 @@ def _spreading(
     (sy, sx), (py, px), (ey, ex) = _flat(stride, 1), _flat(padding, 0), _flat(dilation, 1)
     outputs, channels, kh, kw = weight.shape
     by, dtype = strides_of(weight), grad.dtype
-    if last and groups == kh == kw == sy == sx == 1 and py == px == 0 and _is_last(grad):
-        return partial(_each_place, False)
     shape, zeros = (grad.shape[0], channels * groups, *_flat(spatial, 1)), np.zeros(channels * groups, dtype)
     is_depthwise = outputs == groups and channels == 1
-    innermost = is_depthwise and last and _is_last(grad)
-    grad, out = (grad, _empty_last(shape, dtype)) if innermost else (_planes(grad), empty(shape, dtype))
+    places = [(ry, rx) for ry in range(min(sy, shape[2])) for rx in range(min(sx, shape[3]))]
+    tables = [_turned_table((kh, kw), (ry + py, rx + px), (ey, ex), (sy, sx), (by[2], by[3])) for ry, rx in places]
+    wheres = [(slice(None), slice(None), slice(ry, None, sy), slice(rx, None, sx)) for ry, rx in places]
+    by_weight = (outputs // groups * by[0], by[1], by[0])
 
-    def part(ry: int, rx: int) -> tuple[tuple[slice, ...], Callable[..., None]]:
-        """Slices of each ``sy``-th row and ``sx``-th column from ``ry`` and ``rx`` on, and the function that computes these."""
-        table = _turned_table((kh, kw), (ry + py, rx + px), (ey, ex), (sy, sx), (by[2], by[3]))
-        where = (slice(None), slice(None), slice(ry, None, sy), slice(rx, None, sx))
-        if innermost:
-            return where, channels_last.convolution(grad, weight, table, (1, 1), out[where])
+    def part(grad: np.ndarray, out: np.ndarray, table: np.ndarray, stays_last: bool) -> Callable[..., None] | None:
+        """The function that computes each ``sy``-th row and ``sx``-th column; None where channels are to stay innermost, and cannot."""
         if is_depthwise and len(table):
-            return where, depthwise.convolution(grad, by[0], table, (1, 1), out[where])
-        strides = (outputs // groups * by[0], by[1], by[0])
-        return where, _product(grad, strides, table, (1, 1), out[where], groups, outputs // groups)
+            innermost = stays_last and channels_last.convolution(grad, weight, table, (1, 1), out)
+            return innermost or depthwise.convolution(grad, by[0], table, (1, 1), out)
+        product = _tiled_product if stays_last and len(table) else _product
+        return product(grad, by_weight, table, (1, 1), out, groups, outputs // groups)
 
-    parts = [part(ry, rx) for ry in range(min(sy, shape[2])) for rx in range(min(sx, shape[3]))]
+    def parts_of(grad: np.ndarray, out: np.ndarray, stays_last: bool) -> list[Callable[..., None] | None]:
+        return [part(grad, out[where], table, stays_last) for where, table in zip(wheres, tables, strict=True)]
+
+    parts: list[Any] = parts_of(grad, _empty_last(shape, dtype), True) if last and _is_last(grad) else [None]
+    stays_last = None not in parts
+    if not stays_last and last and groups == kh == kw == sy == sx == 1 and py == px == 0 and _is_last(grad):
+        return partial(_each_place, False)
+    if not stays_last:
+        parts = parts_of(_planes(grad), empty(shape, dtype), False)
 
     def run(grad: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
         bias = zeros if bias is None else np.ascontiguousarray(bias)
-        grad, out = (grad, _empty_last(shape, dtype)) if innermost else (_planes(grad), empty(shape, dtype))
-        for where, compute in parts:
+        grad, out = (grad, _empty_last(shape, dtype)) if stays_last else (_planes(grad), empty(shape, dtype))
+        for where, compute in zip(wheres, parts, strict=True):
             compute(grad, weight, out[where], bias)
-        return out if innermost else _in_layout(out, last)
+        return out if stays_last else _in_layout(out, last)
 
     return run
 

@@ -16,16 +16,15 @@ from ..compiler.language import ELEMENTS
 from ..compiler.memory import empty
 from .microkernel import Place, Scratch, images_of, mode_of, plane_layout, planes_of, store_mode, strides_of, strides_of_images
 from .narrow_products import instructions
-from .tile_parts import BLOCK, DEEP, SIDE, TILE
+from .tile_parts import BLOCK, DEEP, SIDE
 from .tiled_gradients import SUMS, join_tiles, tiles_of_gradients
-from .tiled_windows import pack_tiles, tiles_of_windows
+from .tiled_windows import TILE, pack_tiles, tiles_of_windows
 
 ROOM = 1 << 20  # bytes of the bands of a block of pixels; half of the second cache
 PIXELS = 1024  # of the bands of a chunk, about
 CHUNKS = 8  # that many chunks at least, where there is work enough for them
 LANES = 16
 STEP = {1: 100, 3: 600}  # cycles of 32 by 32 by 32 products, by parts
-NEAR, FAR = 600, 50  # numbers between channels from which on each has a page of its own, and what that costs a step for each part
 FETCHED = 200  # of the tiles of a step of the weight, for each part
 WRITTEN = 350  # of the sums of a block
 PACKED = 30  # of 16 pixels of two channels
@@ -53,7 +52,8 @@ class _Cut:
         table, place: of a band, see ``plane_layout``.
         tall: rows of an image in a band.
         group: bands of a chunk.
-        apart: from a pair of channels' band to the next one's.
+        band: pixels from a band to the next one.
+        pixel: pairs from a pixel to the next one.
         cost: of all products and of packing, in cycles.
     """
 
@@ -61,7 +61,8 @@ class _Cut:
     place: Place
     tall: int
     group: int
-    apart: int
+    band: int
+    pixel: int
     cost: float
 
 
@@ -108,8 +109,8 @@ def _by_rows(sizes: _Sizes, taps: np.ndarray, step: tuple[int, int], tall: int) 
     """The division into bands of so many rows."""
     table, place = plane_layout(taps.tobytes(), step, tall, sizes.width)
     area = place.phases_y * place.phases_x * place.rows * place.pitch
-    apart = (_up(area + BLOCK, LANES) | 1) * LANES
-    size = sizes.parts * sizes.steps * SIDE * apart * 4
+    band, pixel = area + BLOCK, (sizes.parts * sizes.steps | 1) * SIDE  # an odd number of cache lines: pixels lie in all of its sets
+    size = band * pixel * 4
     if size > ROOM:
         return None
     bands, line = sizes.images * _up(sizes.height, tall), tall * place.pitch
@@ -119,16 +120,20 @@ def _by_rows(sizes: _Sizes, taps: np.ndarray, step: tuple[int, int], tall: int) 
     chunks = _up(bands, group)
     times = _up(sizes.strips, _strip_block(sizes, chunks))
     steps = sizes.steps * len(taps)
-    each = STEP[sizes.parts] + (FAR * sizes.parts if apart > NEAR else 0)
-    products = bands * sizes.strips * _up(line, BLOCK) * (steps * each + WRITTEN)
+    products = bands * sizes.strips * _up(line, BLOCK) * (steps * STEP[sizes.parts] + WRITTEN)
     fetching = chunks * sizes.strips * steps * FETCHED * sizes.parts
     packing = bands * times * _up(area, LANES) * _up(sizes.channels, 2) * PACKED
-    return _Cut(table, place, tall, group, apart, sizes.groups * (products + fetching + packing))
+    return _Cut(table, place, tall, group, band, pixel, sizes.groups * (products + fetching + packing))
 
 
 def _strip_block(sizes: _Sizes, chunks: int) -> int:
     """Strips of outputs of a chunk, where there are so many chunks of pixels."""
     return _up(sizes.strips, max(1, CHUNKS // (sizes.groups * chunks)))
+
+
+def is_last(array: np.ndarray) -> bool:
+    """Whether channels lie side by side, and pixels do not."""
+    return array.shape[1] > 1 and array.strides[1] == array.itemsize < array.strides[3]
 
 
 def product(
@@ -155,28 +160,30 @@ def product(
     if cut is None or cut.cost + weights * WEIGHED > WORTH * sizes.products * count / PLAIN:
         return None
     pitch, width = cut.place.pitch, sizes.width
-    is_one_run = pitch == width and strides_of(out)[2] == width and store_mode(out) == "row"
+    by_row, by_pixel = strides_of(out)[2:]
+    is_one_run = pitch == width and by_row == width * by_pixel
     run_length = cut.tall * pitch if is_one_run else pitch
     blocks = _up(len(x) * _up(sizes.height, cut.tall), cut.group)
     strip_block = _strip_block(sizes, blocks)
-    plane = cut.apart
-    planes = cut.group * parts * sizes.steps * SIDE * cut.apart
-    scratch = Scratch(planes + 2 * plane, _FLOAT32)
+    area = cut.band - BLOCK
+    plane, planes = (_up(area + LANES, LANES) | 1) * LANES, cut.group * cut.band * cut.pixel
+    modes = tuple("last" if is_last(array) else mode for array, mode in ((x, mode_of(x, step[1])), (out, store_mode(out))))
+    scratch = Scratch(planes + (DEEP * plane if modes[0] != "last" else 0), _FLOAT32)
     factors_shape = (groups * sizes.strips * sizes.steps * count * parts * 2 * TILE,)
     pack = pack_tiles(parts).bind(
         groups * sizes.strips, taps=table, count=count, channels=channels, outputs=sizes.outputs, by_group=by_weight[0],
         by_output=by_weight[1], by_channel=by_weight[2],
     )  # fmt: skip
-    multiply = tiles_of_windows(element, parts, mode_of(x, step[1]), store_mode(out)).bind(
+    multiply = tiles_of_windows(element, parts, *modes).bind(
         groups * blocks * _up(sizes.strips, strip_block), table=cut.table, images=images_of(x, step, out.shape[2:], table),
-        place=cut.place, pieces=scratch.pieces, room_size=scratch.size, planes=planes, plane=plane, apart=cut.apart, channels=channels,
-        outputs=sizes.outputs, strip_block=strip_block, group=cut.group, tall=cut.tall, run=run_length,
+        place=cut.place, pieces=scratch.pieces, room_size=scratch.size, planes=planes, plane=plane, band=cut.band, pixel=cut.pixel,
+        channels=channels, outputs=sizes.outputs, strip_block=strip_block, group=cut.group, tall=cut.tall, run=run_length,
         wide=run_length if is_one_run else width, to=strides_of_images(out),
     )  # fmt: skip
     otherwise: list[Run] = []
 
     def run(x: np.ndarray, weight: np.ndarray, out: np.ndarray, bias: np.ndarray) -> None:
-        factors, flag = empty(factors_shape, np.dtype(np.uint16)), np.zeros(1, np.int64)
+        factors, flag = empty(factors_shape, np.dtype(np.uint32)), np.zeros(1, np.int64)
         pack(weight=weight, target=factors, flag=flag)
         flags, room = scratch.take()
         multiply(source=x, out=out, factors=factors, bias=bias, flag=flag, flags=flags, room=room)

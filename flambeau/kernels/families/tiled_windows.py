@@ -1,39 +1,29 @@
 """The matrix products of convolutions in tile registers; see ``tiled_convolution`` for which they are and who calls them.
 
-The weight is the first factor, 32 outputs by 32 channels of a tap for each step. The image is the second: bands of it, packed as they are
-with zeros around, so that a tap is one distance for all pixels. Two channels lie side by side, as tiles want them:
+The image is the first factor: bands of it, packed with zeros around, so that a tap is one distance for all pixels. All that a pixel has
+lies side by side, in lines of 32 channels that the weight's tiles, the second factor, are multiplied with in one step:
 
-    band of channels 0 and 1    pixel 0: c0 c1 | pixel 1: c0 c1 | pixel 2 ...          each as often as numbers have parts
-    band of channels 2 and 3    ...
+    pixel 0     channels 0 to 31: first parts | second parts | third parts | channels 32 to 63: ...
+    pixel 1     ...
 
-Sums of 32 outputs by 32 pixels are complete when they leave the tiles; those of pixels between rows are left out.
+Channels i and i + 16 of a line make a pair. Sums of 32 pixels by 32 outputs are complete when they leave the tiles; those of pixels between
+rows are left out.
 """
 
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from ..compiler.arguments import Array, Integer, Record
 from ..compiler.build import kernel
 from ..compiler.language import Builder, Value
 from .microkernel import Filling, Images, Place, Strides, between, borrow, copy_line, give_back, runs
-from .tile_parts import (
-    BLOCK,
-    DEEP,
-    LARGEST,
-    SCALE,
-    SIDE,
-    TILE,
-    Operand,
-    add_products,
-    note_size,
-    pairs_of,
-    parts_of,
-    row_of,
-    size_of,
-    store_sums,
-)
+from .tile_parts import BLOCK, DEEP, LARGEST, SCALE, SIDE, Operand, add_products, note_size, pairs_of, size_of, store_sums
 from .tile_registers import FEATURES, TileRegisters
+from .tiles import transposed
+
+TILE = SIDE * SIDE  # pairs of a tile
 
 
 class TileFactorArguments(Record):
@@ -51,35 +41,36 @@ class TileFactorArguments(Record):
 
 @kernel
 def pack_tiles(k: Builder, parts: int) -> None:
-    """Weights as tiles: (group, strip of 32 outputs, step of 32 channels, tap, part, output, channel); a chunk is a strip of a group."""
+    """Weights as tiles: (group, strip of 32 outputs, step of 32 channels, tap, part, 16 outputs, pair, output); a chunk is a strip."""
     a = k.arguments(TileFactorArguments)
     lanes = k.lanes("f32")
     strips, steps = (a.outputs + (BLOCK - 1)) // BLOCK, (a.channels + (DEEP - 1)) // DEEP
-    places = k.indices(lanes) * a.by_channel
+    places = k.indices(lanes) * a.by_output
 
     def chunk(index: Value) -> None:
         group, first = index // strips, index % strips * BLOCK
-        source, target = k.at(a.weight, group * a.by_group, "f32"), k.at(a.target, index * steps * a.count * (parts * 2 * TILE), "i16")
+        source, target = k.at(a.weight, group * a.by_group, "f32"), k.at(a.target, index * steps * a.count * (parts * 2 * TILE), "u32")
+        masks = [k.mask_below(first + half * SIDE, a.outputs, lanes) for half in range(2)]
 
         def tap(number: Value, largest: Value) -> Value:
             c, t = number // a.count * DEEP, number % a.count
-            lines = k.at(source, k.load(a.taps, t * 3 + 2, "i64") + c * a.by_channel, "f32")
-            tiles = k.at(target, number * (parts * 2 * TILE), "i16")
+            lines = k.at(source, k.load(a.taps, t * 3 + 2, "i64") + first * a.by_output, "f32")
+            tiles = k.at(target, number * (parts * 2 * TILE), "u32")
 
-            def row(r: Value, largest: Value) -> Value:
-                there, line = first + r < a.outputs, k.at(lines, (first + r) * a.by_output, "f32")
-                for v in range(DEEP // lanes):
-                    mask = k.mask_below(c + v * lanes, k.select(there, a.channels, 0), lanes)
-                    value = k.gather(line, places + a.by_channel * (v * lanes), "f32", mask)
-                    largest = k.most(largest, size_of(k, value))
-                    for part, bits in enumerate(parts_of(k, value, parts)):
-                        k.store(row_of(k, bits), tiles, r * DEEP + (part * 2 * TILE + v * lanes), "u16")
+            def pair(r: Value, largest: Value) -> Value:
+                for half, mask in enumerate(masks):
+                    values = []
+                    for channel in (c + r, c + r + SIDE):
+                        place = k.at(lines, channel * a.by_channel + a.by_output * (half * SIDE), "f32")
+                        values.append(k.gather(place, places, "f32", mask & k.splat(channel < a.channels, lanes)))
+                    largest = k.most(largest, k.most(size_of(k, values[0]), size_of(k, values[1])))
+                    for part, bits in enumerate(pairs_of(k, values[0], values[1], parts)):
+                        k.store(bits, tiles, r * SIDE + (part * 2 + half) * TILE, "u32")
                 return largest
 
-            return k.loop(0, BLOCK, row, carried=[largest])
+            return k.loop(0, SIDE, pair, carried=[largest])
 
-        zero = k.const(0, "u32", lanes)
-        largest = k.loop(0, steps * a.count, tap, carried=[zero])
+        largest = k.loop(0, steps * a.count, tap, carried=[k.const(0, "u32", lanes)])
         if parts > 1:
             note_size(k, largest, LARGEST, a.flag)
 
@@ -97,11 +88,12 @@ class TileArguments(Record):
     table: Array  # for each tap the distance of what it sees, and anything
     images: Images
     place: Place  # of a band
-    pieces: Integer  # of scratch memory, and their size
+    pieces: Integer  # of scratch memory, and their size in numbers of 32 bits
     room_size: Integer
-    planes: Integer  # elements of a piece before the planes of two channels, and from one of them to the other
+    planes: Integer  # what of a piece lies before the planes of 32 channels, and from one of them to the next
     plane: Integer
-    apart: Integer  # from a pair of channels' band to the next one's
+    band: Integer  # pixels from a band to the next one
+    pixel: Integer  # pairs from a pixel to the next one
     channels: Integer  # of a group
     outputs: Integer  # of a group
     strip_block: Integer
@@ -114,9 +106,9 @@ class TileArguments(Record):
 
 @kernel
 def tiles_of_windows(k: Builder, element: str, parts: int, mode: str, store: str) -> None:
-    """The convolution: a block of pixels is packed, then multiplied with one strip of 32 outputs after the other.
+    """The convolution: bands are packed, then multiplied with one strip of 32 outputs after the other.
 
-    ``mode`` and ``store`` are those of the input and the result, see ``mode_of``.
+    ``mode`` and ``store`` are those of the input and the result, see ``mode_of``, or "last" where channels are innermost.
     """
     k.for_chunks(_WindowTiles(k, element, parts, mode, store).chunk)
 
@@ -125,13 +117,12 @@ class _WindowTiles:
     """The loops of ``tiles_of_windows``; a chunk has some rows of some images, and some strips of one group's outputs."""
 
     def __init__(self, k: Builder, element: str, parts: int, mode: str, store: str):
-        self.k, self.element, self.parts, self.store = k, element, parts, store
+        self.k, self.element, self.parts, self.mode, self.store = k, element, parts, mode, store
         k.features = FEATURES
-        self.lanes, self.tiles, self.fill = k.lanes("f32"), TileRegisters(k), Filling(k, element, mode)
+        self.lanes, self.tiles = k.lanes("f32"), TileRegisters(k)
         self.a = a = k.arguments(TileArguments)
-        self.sums = k.scratch(BLOCK * BLOCK, "f32")
+        self.sums, self.turned = (k.scratch(BLOCK * BLOCK, "f32") for _ in range(2))
         self.steps = (a.channels + (DEEP - 1)) // DEEP
-        self.by_part = self.steps * SIDE * a.apart
         self.strips = (a.outputs + (BLOCK - 1)) // BLOCK
         self.row_blocks = (a.images.out_height + (a.tall - 1)) // a.tall
 
@@ -142,11 +133,12 @@ class _WindowTiles:
         rest, strip = index // strip_groups, index % strip_groups * a.strip_block
         number, self.first = rest // band_groups, rest % band_groups * a.group
         piece = borrow(k, a.flags, a.pieces)
-        self.room = k.at(a.room, piece * a.room_size, "f32")
+        self.room = k.at(a.room, piece * a.room_size, "u32")
+        self.planes = k.at(self.room, a.planes, "u32")
         count = k.least(a.group, im.images * self.row_blocks - self.first)
         self.data = k.at(a.source, number * a.channels * im.c, element)
         self.bias, self.out = k.at(a.bias, number * a.outputs, "f32"), k.at(a.out, number * a.outputs * a.to.c, element)
-        self.factors = k.at(a.factors, number * self.strips * self.steps * im.count * (self.parts * 2 * TILE), "i16")
+        self.factors = k.at(a.factors, number * self.strips * self.steps * im.count * (self.parts * 2 * TILE), "u32")
         k.loop(0, count, self.pack)
         stop = k.least((strip + a.strip_block) * BLOCK, a.outputs)
 
@@ -162,48 +154,88 @@ class _WindowTiles:
         return image, y0 * self.a.tall, self.k.least(self.a.tall, self.a.images.out_height - y0 * self.a.tall)
 
     def place_of(self, band: Value) -> Value:
-        return self.k.at(self.room, band * self.by_part * self.parts, "f32")
+        return self.k.at(self.room, band * self.a.band * self.a.pixel, "u32")
 
     # -- the image
     def pack(self, band: Value) -> None:
         """All channels of a band."""
         k, a = self.k, self.a
         image, y0, high = self.rows_of(band)
-        planes = [k.at(self.room, a.planes + a.plane * i, "f32") for i in range(2)]
         place = a.place.replace(
             y0=a.place.y0 + y0 * a.images.step_y, rows=k.least(a.place.rows, high + a.place.rows - a.tall)
         )  # fmt: skip
         data, target = k.at(self.data, image * a.images.n, self.element), self.place_of(band)
-        length = place.rows * place.pitch
-        between_phases = a.place.rows * a.place.pitch
-
-        def pair(number: Value, largest: Value) -> Value:
-            for i, plane in enumerate(planes):
-                source = k.at(data, (number * 2 + i) * a.images.c, self.element)
-                k.when(number * 2 + i < a.channels, partial(self.fill, plane, source, a.images, place, a.place.rows))
-            kept = [k.select(number * 2 + i < a.channels, length, 0) for i in range(2)]
-
-            def phase(f: Value, largest: Value) -> Value:
-                first = f * between_phases
-                to = k.at(target, number * a.apart + first, "f32")
-
-                def register(v: Value, largest: Value) -> Value:
-                    masks = [k.mask_below(v, stop, self.lanes) for stop in kept]
-                    values = [
-                        k.load(k.at(plane, first, self.element), v, self.element, self.lanes, mask)
-                        for plane, mask in zip(planes, masks, strict=True)
-                    ]
-                    for part, bits in enumerate(pairs_of(k, values[0], values[1], self.parts)):
-                        k.store(bits, k.at(to, self.by_part * part, "u32"), v, "u32")
-                    return k.most(largest, k.most(size_of(k, values[0]), size_of(k, values[1])))
-
-                return k.loop(0, length, register, step=self.lanes, carried=[largest])
-
-            return k.loop(0, place.phases_y * place.phases_x, phase, carried=[largest])
-
-        largest = k.loop(0, self.steps * SIDE, pair, carried=[k.const(0, "u32", self.lanes)])
+        zero = k.const(0, "u32", self.lanes)
+        if self.mode == "last":
+            largest = k.loop(0, place.phases_y * place.phases_x, partial(self.phase_of_lines, data, target, place), carried=[zero])
+        else:
+            largest = k.loop(0, self.steps, partial(self.step_of_planes, data, target, place), carried=[zero])
         if self.parts > 1:
             note_size(k, largest, LARGEST, a.flag)
+
+    def put(self, values: tuple[Value, Value], pixel: Value, s: Value, largest: Value) -> Value:
+        """Write what a pixel has of 32 channels."""
+        k = self.k
+        for part, bits in enumerate(pairs_of(k, values[0], values[1], self.parts)):
+            k.store(bits, pixel, s * (self.parts * SIDE) + part * SIDE, "u32")
+        return k.most(largest, k.most(size_of(k, values[0]), size_of(k, values[1])))
+
+    def step_of_planes(self, data: Value, target: Value, place: Place, s: Value, largest: Value) -> Value:
+        """32 channels of which each is a plane, from planes with zeros around."""
+        k, a, element = self.k, self.a, self.element
+        fill, length, between_phases = Filling(k, element, self.mode), place.rows * place.pitch, a.place.rows * a.place.pitch
+
+        def plane(i: Value) -> None:
+            fill(k.at(self.planes, i * a.plane, "u32"), k.at(data, (s * DEEP + i) * a.images.c, element), a.images, place, a.place.rows)
+
+        k.loop(0, k.least(DEEP, a.channels - s * DEEP), plane)
+        kept = [k.select(s * DEEP + i < a.channels, length, 0) for i in range(DEEP)]
+
+        def phase(f: Value, largest: Value) -> Value:
+            planes = k.at(self.planes, f * between_phases, element)
+
+            def square(v: Value, largest: Value) -> Value:
+                halves = []
+                for half in range(0, DEEP, SIDE):
+                    lines = []
+                    for i in range(half, half + SIDE):
+                        mask = k.mask_below(v, kept[i], self.lanes)
+                        lines.append(k.load(k.at(planes, a.plane * i, "u32"), v, element, self.lanes, mask))
+                    halves.append(transposed(k, lines))
+                for i, values in enumerate(zip(*halves, strict=True)):
+                    largest = self.put(values, k.at(target, (f * between_phases + v + i) * a.pixel, "u32"), s, largest)
+                return largest
+
+            return k.loop(0, length, square, step=self.lanes, carried=[largest])
+
+        return k.loop(0, place.phases_y * place.phases_x, phase, carried=[largest])
+
+    def phase_of_lines(self, data: Value, target: Value, place: Place, f: Value, largest: Value) -> Value:
+        """All channels, which lie side by side, of a band's phase."""
+        k, a, im = self.k, self.a, self.a.images
+        fy, fx = f // place.phases_x, f % place.phases_x
+
+        def row(j: Value, largest: Value) -> Value:
+            iy = j * place.step_y + fy + place.y0
+            line, width = k.at(data, iy * im.y, self.element), k.select((iy >= 0) & (iy < im.height), im.width, 0)
+
+            def pixel(v: Value, largest: Value) -> Value:
+                ix = v * place.step_x + fx + place.x0
+                stop = k.select((ix >= 0) & (ix < width), a.channels, 0)
+                to = k.at(target, ((f * a.place.rows + j) * place.pitch + v) * a.pixel, "u32")
+                source = k.at(line, ix * im.x, self.element)
+
+                def step(s: Value, largest: Value) -> Value:
+                    def half(c: Value) -> Value:
+                        return k.load(source, c, self.element, self.lanes, k.mask_below(c, stop, self.lanes))
+
+                    return self.put((half(s * DEEP), half(s * DEEP + SIDE)), to, s, largest)
+
+                return k.loop(0, self.steps, step, carried=[largest])
+
+            return k.loop(0, place.pitch, pixel, carried=[largest])
+
+        return k.loop(0, place.rows, row, carried=[largest])
 
     # -- the products
     def strip(self, o: Value, band: Value) -> None:
@@ -212,26 +244,26 @@ class _WindowTiles:
         image, y0, high = self.rows_of(band)
         stop, place = high * a.place.pitch, self.place_of(band)
         out = k.at(self.out, o * a.to.c + image * a.to.n + y0 * a.to.y, self.element)
-        factors = k.at(self.factors, o * self.steps * a.images.count * (self.parts * 2 * TILE // BLOCK), "i16")
+        factors = k.at(self.factors, o * self.steps * a.images.count * (self.parts * 2 * TILE // BLOCK), "u32")
 
         def block(p: Value) -> None:
-            self.products(factors, k.at(place, p, "f32"))
+            self.products(k.at(place, p * a.pixel, "u32"), factors)
             self.write(out, o, p, k.least(p + BLOCK, stop))
 
         k.loop(0, stop, block, step=BLOCK)
 
-    def products(self, factors: Value, seen: Value) -> None:
-        """The sums of 32 outputs and 32 pixels from ``seen`` on."""
+    def products(self, seen: Value, factors: Value) -> None:
+        """The sums of 32 pixels from ``seen`` on and 32 outputs."""
         k, a, parts, count = self.k, self.a, self.parts, self.a.images.count
         self.tiles.clear(range(4))
 
         def step(s: Value) -> None:
-            channels, weights = k.at(seen, s * SIDE * a.apart, "f32"), k.at(factors, s * count * (parts * 2 * TILE), "i16")
+            channels, weights = k.at(seen, s * (parts * SIDE), "u32"), k.at(factors, s * count * (parts * 2 * TILE), "u32")
 
             def tap(t: Value) -> None:
-                pixels = k.at(channels, k.load(a.table, t * 2, "i64"), "f32")
-                first = Operand(k.at(weights, t * (parts * 2 * TILE), "i16"), "i16", 2 * TILE, TILE, 2 * DEEP)
-                add_products(self.tiles, parts, first, Operand(pixels, "f32", self.by_part, SIDE, a.apart * 4))
+                pixels = k.at(channels, k.load(a.table, t * 2, "i64") * a.pixel, "u32")
+                second = Operand(k.at(weights, t * (parts * 2 * TILE), "u32"), "u32", 2 * TILE, TILE, 4 * SIDE)
+                add_products(self.tiles, parts, Operand(pixels, "u32", SIDE, a.pixel * SIDE, a.pixel * 4), second)
 
             k.loop(0, count, tap)
 
@@ -242,43 +274,70 @@ class _WindowTiles:
     def write(self, out: Value, o: Value, p: Value, stop: Value) -> None:
         """Pixels ``p`` to ``stop`` of the band whose first one belongs to ``out``."""
         k, a, element = self.k, self.a, self.element
-        rows = k.least(a.outputs - o, BLOCK)
+        rows, bias = k.least(a.outputs - o, BLOCK), k.at(self.bias, o, "f32")
+        if self.store == "last":
+            write: Any = partial(self.write_pixels, rows, bias)
+        else:
+            self.turn()
+            write = partial(self.write_registers if self.store == "row" else self.write_lines, rows, bias)
 
-        def part(run: Value, start: Value, stop: Value) -> None:
-            stop = k.least(stop, run * a.run + a.wide)
-            if self.store == "row":
-                self.write_registers(k.at(out, run * a.to.y + (p - run * a.run), element), (o, rows), (start - p, stop - p))
-                return
-            place, line = k.at(out, run * a.to.y + (start - run * a.run) * a.to.x, element), k.at(self.sums, start - p, "f32")
-
-            def row(r: Value) -> None:
-                bias = k.load(self.bias, o + r, "f32")
-                self.write_line(k.at(line, r * BLOCK, "f32"), k.at(place, r * a.to.c, element), stop - start, bias)
-
-            k.loop(0, rows, row)
+        def part(run: Value, start: Value, end: Value) -> None:
+            end = k.least(end, run * a.run + a.wide)
+            write(k.at(out, run * a.to.y + (p - run * a.run) * a.to.x, element), start - p, end - p)
 
         runs(k, p, stop, a.run, part)
 
-    def write_registers(self, to: Value, outputs: tuple[Value, Value], seen: tuple[Value, Value]) -> None:
-        """Pixels that lie side by side: those of the block of numbers ``seen`` belong at the same number behind ``to``."""
-        k, (o, rows) = self.k, outputs
-        registers = range(0, BLOCK, self.lanes)
-        masks = [between(k, seen[0] - v, seen[1] - v, self.lanes) for v in registers]
-
-        def row(r: Value) -> None:
-            bias, line = k.splat(k.load(self.bias, o + r, "f32"), self.lanes), k.at(to, r * self.a.to.c, self.element)
-            for v, mask in zip(registers, masks, strict=True):
-                k.store(self.finished(k.load(self.sums, r * BLOCK + v, "f32", self.lanes), bias), line, v, self.element, mask)
-
-        k.loop(0, rows, row)
+    def turn(self) -> None:
+        """The sums with all pixels of an output side by side."""
+        k, lanes = self.k, self.lanes
+        for v in range(0, BLOCK, lanes):
+            for r in range(0, BLOCK, lanes):
+                lines = [k.load(self.sums, (r + i) * BLOCK + v, "f32", lanes) for i in range(lanes)]
+                for i, line in enumerate(transposed(k, lines)):
+                    k.store(line, self.turned, (v + i) * BLOCK + r, "f32")
 
     def finished(self, total: Value, bias: Value) -> Value:
         return total + bias if self.parts == 1 else self.k.fma(total, SCALE**-2, bias)
 
-    def write_line(self, line: Value, to: Value, length: Value, bias: Value) -> None:
-        """Pixels that lie apart."""
+    def write_pixels(self, rows: Value, bias: Value, to: Value, start: Value, stop: Value) -> None:
+        """Outputs that lie side by side: pixel ``i`` of the block belongs to ``to`` and ``i`` pixels."""
         k = self.k
-        if self.element == "f32":
-            copy_line(k, "f32", self.store, line, to, length, self.a.to.x, lambda value, old: self.finished(value, bias))
-            return
-        k.loop(0, length, lambda i: k.store(self.finished(k.load(line, i, "f32"), bias), to, i * self.a.to.x, self.element))
+        registers = range(0, BLOCK, self.lanes)
+        masks = [k.mask_below(k.const(v, "i64"), rows, self.lanes) for v in registers]
+        biases = [k.load(bias, v, "f32", self.lanes, mask) for v, mask in zip(registers, masks, strict=True)]
+
+        def pixel(i: Value) -> None:
+            for v, mask, each in zip(registers, masks, biases, strict=True):
+                total = self.finished(k.load(self.sums, i * BLOCK + v, "f32", self.lanes), each)
+                k.store(total, to, i * self.a.to.x + v, self.element, mask)
+
+        k.loop(start, stop, pixel)
+
+    def write_registers(self, rows: Value, bias: Value, to: Value, start: Value, stop: Value) -> None:
+        """Pixels that lie side by side."""
+        k = self.k
+        registers = range(0, BLOCK, self.lanes)
+        masks = [between(k, start - v, stop - v, self.lanes) for v in registers]
+
+        def row(r: Value) -> None:
+            first, line = k.splat(k.load(bias, r, "f32"), self.lanes), k.at(to, r * self.a.to.c, self.element)
+            for v, mask in zip(registers, masks, strict=True):
+                total = self.finished(k.load(self.turned, r * BLOCK + v, "f32", self.lanes), first)
+                k.store(total, line, v, self.element, mask)
+
+        k.loop(0, rows, row)
+
+    def write_lines(self, rows: Value, bias: Value, to: Value, start: Value, stop: Value) -> None:
+        """Pixels that lie apart."""
+        k, a = self.k, self.a
+
+        def row(r: Value) -> None:
+            first, line = k.load(bias, r, "f32"), k.at(self.turned, r * BLOCK + start, "f32")
+            place = k.at(to, r * a.to.c + start * a.to.x, self.element)
+            if self.element == "f32":
+                copy_line(k, "f32", self.store, line, place, stop - start, a.to.x, lambda value, old: self.finished(value, first))
+                return
+            each = partial(k.load, line, element="f32")
+            k.loop(0, stop - start, lambda i: k.store(self.finished(each(i), first), place, i * a.to.x, self.element))
+
+        k.loop(0, rows, row)
