@@ -3,6 +3,7 @@
 # ruff: noqa: F401, F403 - every file lists its public names itself
 
 from ..core import late as _late
+from ..core.calls.machine_calls import once_there as _once_there
 from . import attention, common_types, functional, init, modules, parallel, utils
 from .activation import *
 from .adaptive import *
@@ -30,3 +31,4 @@ from .transformer import *
 from .upsampling import *
 
 _late.adopt(__name__)
+_once_there(f"{__name__}._machine")

@@ -45,6 +45,8 @@ __all__ = [
 
 
 _NOTHING: dict[str, Any] = {}
+quick_class: Any = None  # the class of modules that machine code calls, once it is there, and its function of module and arguments
+call_quickly: Any = None
 
 
 def _fresh_state() -> dict[str, Any]:
@@ -121,6 +123,10 @@ class Module(HookMethods, ConvertMethods, StateMethods):
             return hooks.call(self, args, kwargs)
         if kwargs:
             return self.forward(*args, **kwargs)
+        if type(self) is quick_class:
+            result = call_quickly(self, args)
+            if result is not None:
+                return result
         return self.forward(*args)  # a call without ** spares two dictionaries
 
     _call_impl = _wrapped_call_impl = __call__

@@ -111,6 +111,19 @@ def when_there(name: str, accept: Callable[[Any], Any]) -> None:
             _accept_all()
 
 
+def found(op: Any, form: str) -> Any:
+    """The function of machine code for a form of an operation; None where there is none."""
+    return _finders[0](op, form) if _finders else None
+
+
+def once_there(module: str) -> None:
+    """Have ``take_over()`` of a module, which is imported then, called when machine code is there."""
+    if CHOSEN != "python":
+        _waiting.append(lambda: importlib.import_module(module).take_over())
+        if _finders:
+            _accept_all()
+
+
 def _accept_all() -> None:
     """Exchange what waits. Threads may do so at once: each takes what is there."""
     while _waiting:

@@ -116,13 +116,13 @@ class Function(Builder):
         """Give back what is owned."""
         self.decref(*[self.disown(value) for value in values])
 
-    def finish(self) -> str:
-        """Put the function into the module, under the name returned. It answers None for a call that it leaves to the Python wrapper."""
+    def finish(self, otherwise: Callable[[], Value] | None = None) -> str:
+        """Put the function into the module, under the name returned. It answers None for a call that it leaves to the Python wrapper, or
+        what ``otherwise`` gives."""
         parameters = ", ".join(f"ptr {operand.text}" for operand in self.operands)
-        body, self.lines = [*self.scratches, *self.lines], []
         self.label("decline")
-        self.give(self.incref(self.object(None)))
-        lines = "\n".join([*body, *self.lines, *self._cold])
+        self.give(self.incref(self.object(None)) if otherwise is None else otherwise())
+        lines = "\n".join([*self.scratches, *self.lines, *self._cold])
         self.code.functions[self.name] = f'define ptr @{self.name}({parameters}) nounwind "no-builtins" {{\nentry:\n{lines}\n}}'
         return self.name
 

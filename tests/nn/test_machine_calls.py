@@ -1,0 +1,176 @@
+"""Calls of modules and reads of members as machine code: whatever a program exchanges takes effect, and no object is lost."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from typing import Any
+
+import pytest
+
+import flambeau
+from flambeau import nn
+from flambeau.core.calls import machine_calls
+from flambeau.kernels.fastpath import start as loading
+from flambeau.nn import _module_hooks, containers, functional as F
+
+X = flambeau.arange(12.0).view(3, 4) / 7
+
+
+@pytest.fixture(scope="module", autouse=True)
+def machine() -> None:
+    if machine_calls.CHOSEN == "python":
+        pytest.skip("FLAMBEAU_FAST_PATH=python")
+    if not machine_calls._finders:
+        loading.start()
+    if not containers.sequence:
+        pytest.skip("this interpreter, or this machine, has no machine code of modules")
+
+
+@pytest.fixture(autouse=True)
+def without_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_module_hooks, "registered", False)  # tests before this one may have had some
+
+
+def network() -> Any:
+    flambeau.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Sequential(nn.Linear(5, 6, bias=False), nn.Tanh()), nn.Linear(6, 2))
+
+
+def by_hand(model: Any, x: Any) -> Any:
+    first, _, (second, _), last = model
+    return F.linear(F.linear(F.linear(x, first.weight, first.bias).relu(), second.weight).tanh(), last.weight, last.bias)
+
+
+def test_networks_compute_the_same() -> None:
+    model = network()
+    result, expected = model(X), by_hand(model, X)
+    assert flambeau.equal(result, expected) and type(result.grad_fn) is type(expected.grad_fn)
+    assert flambeau.equal(model[0](X), F.linear(X, model[0].weight, model[0].bias))
+    assert model[0](input=X).shape == (3, 5) and nn.Sequential()(X) is X
+    with flambeau.no_grad():
+        assert model(X).grad_fn is None
+    assert model.double()(X.double()).dtype is flambeau.float64
+
+
+def test_exchanged_functions_are_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, seen = network(), []
+
+    def noted(name: str, function: Any) -> Any:
+        return lambda *args: seen.append(name) or function(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(F, "linear", noted("linear", F.linear))
+        model(X)
+        model[0](X)
+    assert seen == ["linear"] * 4
+    seen.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(nn.Linear, "forward", noted("forward", nn.Linear.forward))
+        model(X)
+        model[0](X)
+    assert seen == ["forward"] * 4
+    seen.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(nn.Module, "__call__", noted("call", nn.Module.__call__))
+        model(X)
+    assert seen == ["call"] * 7
+    seen.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(nn.ReLU, "__call__", noted("relu", nn.Module.__call__), raising=False)
+        model(X)
+    assert seen == ["relu"]
+    seen.clear()
+    model[0].forward = noted("own", model[0].forward)
+    assert model(X).shape == (3, 2) and model[0](X).shape == (3, 5) and seen == ["own"] * 2
+    assert flambeau.equal(network()(X), by_hand(network(), X))
+
+
+def test_errors_and_results_that_are_no_tensors() -> None:
+    class Nothing(nn.Module):
+        def forward(self, x: Any) -> Any:
+            calls.append(x)
+
+    class Growing(nn.Module):
+        def forward(self, x: Any) -> Any:
+            model.append(nn.ReLU())
+            return x
+
+    calls: list[Any] = []
+    assert nn.Sequential(nn.Linear(4, 4), Nothing())(X) is None and len(calls) == 1
+    assert nn.Sequential(Nothing(), Nothing())(X) is None and calls[1:] == [X, None]
+    model = nn.Sequential(nn.Linear(4, 4), Growing())
+    with pytest.raises(RuntimeError, match="dictionary changed size during iteration"):
+        model(X)
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        network()(X.t())
+    with pytest.raises(TypeError, match="positional argument"):
+        nn.Linear(4, 4)(X, X)
+    with pytest.raises(AttributeError, match="has no attribute 'weights'"):
+        nn.Linear(4, 4).weights  # noqa: B018
+    with pytest.raises(TypeError, match="not callable"):
+        nn.Sequential(nn.ReLU(), None)(X)
+
+
+def test_members_that_are_elsewhere() -> None:
+    layer = nn.Linear(4, 2)
+    weight = layer.weight
+    del layer.weight
+    layer.weight = weight.detach() * 2  # as pruning does
+    assert flambeau.equal(layer(X), F.linear(X, weight * 2, layer.bias)) and "weight" not in layer._parameters
+    plain = nn.Linear(4, 2)
+    nn.utils.parametrizations.weight_norm(plain)
+    assert flambeau.allclose(nn.Sequential(plain)(X), plain(X)) and type(plain) is not nn.Linear
+    values = {"weight": flambeau.ones(2, 4), "bias": flambeau.zeros(2)}
+    assert flambeau.equal(flambeau.func.functional_call(nn.Linear(4, 2), values, (X,)), F.linear(X, values["weight"], values["bias"]))
+
+    class Own(nn.Linear):
+        def __getattr__(self, name: str) -> Any:
+            return flambeau.ones(2) if name == "bias" and self.__dict__.get("is_made") else super().__getattr__(name)
+
+    own = Own(4, 2)
+    own.is_made = True
+    assert flambeau.equal(own(X), F.linear(X, own.weight) + 1)
+    assert nn.BatchNorm1d(3).running_mean.shape == (3,) and network()[2][0].bias is None
+    with pytest.raises(AttributeError):
+        nn.Linear.weight  # noqa: B018
+
+
+def test_hooks_are_called() -> None:
+    model, seen = network(), []
+    handle = model[0].register_forward_hook(lambda module, args, result: seen.append(result.shape))
+    model(X)
+    handle.remove()
+    assert seen == [(3, 5)]
+
+
+def test_objects_are_counted() -> None:
+    model = network()
+    things: list[Any] = [None, X, model, model._modules, *model, *model.parameters(), model[0].__dict__, nn.Linear]
+
+    def use() -> None:
+        model(X)
+        model[0](X)
+        assert model[0].weight is not model[0].bias
+
+    for _ in range(4):
+        use()
+        gc.collect()
+        before, blocks = [sys.getrefcount(thing) for thing in things], sys.getallocatedblocks()
+        for _ in range(2000):
+            use()
+        more = [sys.getrefcount(thing) - count for thing, count in zip(things, before, strict=True)]
+        if max(map(abs, more)) < 50 and sys.getallocatedblocks() - blocks < 200:
+            return
+    assert max(map(abs, more)) < 50 and sys.getallocatedblocks() - blocks < 200
+
+
+def test_a_collection_at_every_allocation() -> None:
+    model, before = network(), gc.get_threshold()
+    expected = model(X)
+    gc.set_threshold(1, 1, 1)
+    try:
+        for _ in range(50):
+            assert flambeau.equal(model(X), expected)
+    finally:
+        gc.set_threshold(*before)
