@@ -10,7 +10,6 @@ import ctypes
 from contextlib import suppress
 from typing import Any
 
-from ..core.arrays.native import NoKernel
 from ..core.calls import machine_calls
 from ..core.calls.registry import primitive
 from ..kernels.compiler.language import Value
@@ -207,5 +206,5 @@ def _load() -> None:
 
 def take_over() -> None:
     """Load it where this interpreter allows that."""
-    with suppress(Unsupported, NoKernel, AttributeError, OSError):
+    with suppress(Unsupported, RuntimeError, AttributeError, OSError):  # without a compiler, or memory that may be executed
         _load()
