@@ -13,6 +13,8 @@ from ..compiler import target as targets
 from ..compiler.expression import Program, trace
 from ..compiler.language import ELEMENTS, FLOATS
 from ..compiler.memory import empty
+from ..compiler.pool import pool
+from . import recurrent_tiles
 from .copies import copy
 from .gemm import SMALL, multiply, multiply_into
 from .meeting import LINE
@@ -30,11 +32,19 @@ PARTS = 16  # at most
 
 
 class _Plan(NamedTuple):
-    """Function for arrays of certain sizes: copies the weights to another layout (``size`` elements) if that pays, and does the steps."""
+    """Function for arrays of certain sizes: copies the weights to another layout (``size`` elements) if that pays, and does the steps.
+
+    ``room``: elements for what is multiplied by tiles.
+    """
 
     size: int
     pack: Callable[..., None] | None
     steps: Callable[..., None]
+    room: int = 0
+
+    def more(self, weight: np.ndarray) -> dict[str, np.ndarray]:
+        """What steps by tiles need beside packed weights."""
+        return {"plain": weight, "room": empty((self.room,), weight.dtype)} if self.room else {}
 
 
 @lru_cache(maxsize=64)
@@ -135,14 +145,23 @@ def _fit(cell: Any, sizes: tuple[int, ...], states: tuple[np.ndarray, ...], inpu
 
 
 @lru_cache(maxsize=1024)
-def _forwards_plan(cell: Any, dtype: np.dtype, has_bias: bool, batch: int, count: int, total: int, hidden: int, keeps: bool) -> _Plan:
+def _forwards_plan(
+    cell: Any, dtype: np.dtype, has_bias: bool, batch: int, count: int, total: int, hidden: int, keeps: bool, threads: int
+) -> _Plan:
     element, gates = ELEMENTS[dtype], cell.gates
+    program = _program(cell.forwards, gates + cell.has_cell + 2 * cell.has_part, dtype)
+    if recurrent_tiles.fits(cell, dtype, batch, hidden):
+        rows = recurrent_tiles.rows_of_chunk(batch, threads)
+        chunks = -(-batch // rows)
+        packed = recurrent_tiles.packed_weights(hidden, gates, True, chunks)
+        run = recurrent_tiles.tiled_forwards(cell, program, has_bias, keeps)
+        steps = run.bind(chunks, steps=count, batch=batch, hidden=hidden, rows=rows, parts=1, notes=packed.notes)
+        return _Plan(packed.size, packed.pack, steps, packed.room)
     blocks, work = -(-hidden // (targets.current().width // dtype.itemsize)), gates * hidden * hidden * total
     few = total <= FEW
     rows, parts = (batch if few else _rows_of_block(batch, work)), 1
     if few and count == 1:
         parts = max(1, min(blocks, work // SHARED, 16))
-    program = _program(cell.forwards, gates + cell.has_cell + 2 * cell.has_part, dtype)
     run = recurrent_forwards(element, cell, program, has_bias, not few, keeps)
     steps = run.bind(-(-batch // rows) * parts, steps=count, batch=batch, hidden=hidden, rows=rows, parts=parts)
     size = 0 if few else blocks * (targets.current().width // dtype.itemsize) * hidden * gates
@@ -201,10 +220,11 @@ def _run_forwards(
         words = np.zeros(alone.words, np.int64) if alone.words else first
         alone.steps(**arrays, first_cells=first_cells, weight=weight, bias=bias, words=words)
         return _Made(output, last, cells, kept)
-    plan = _forwards_plan(cell, dtype, has_bias, sizes[0], len(sizes), len(products), hidden, keeps)
+    plan = _forwards_plan(cell, dtype, has_bias, sizes[0], len(sizes), len(products), hidden, keeps, pool.threads)
     if plan.pack is not None:
         plan.pack(weight_hh, weight := empty((plan.size,), dtype))
-    plan.steps(**arrays, first_cells=first_cells, weight=weight, bias=bias, table=_table(sizes, reverse))
+    more = plan.more(weight_hh)
+    plan.steps(**arrays, first_cells=first_cells, weight=weight, bias=bias, table=_table(sizes, reverse), **more)
     return _Made(output, last, cells, kept)
 
 
@@ -259,13 +279,22 @@ gru_layer = rnn_layer = layer
 
 
 @lru_cache(maxsize=1024)
-def _backwards_plan(cell: Any, dtype: np.dtype, has: tuple[bool, ...], batch: int, count: int, total: int, hidden: int) -> _Plan:
+def _backwards_plan(
+    cell: Any, dtype: np.dtype, has: tuple[bool, ...], batch: int, count: int, total: int, hidden: int, threads: int
+) -> _Plan:
     element, gates = ELEMENTS[dtype], cell.gates
-    wide = COLUMNS * (targets.current().width // dtype.itemsize)
-    blocks, length, work = -(-hidden // wide), gates * hidden, gates * hidden * hidden * total
     has_more = cell.has_cell or cell.has_part
     formula = cell.backwards_with_state if cell.has_cell else cell.backwards
     program = _program(formula, 1 + cell.has_cell + (gates + 2 if has_more else 1), dtype)
+    if recurrent_tiles.fits(cell, dtype, batch, hidden):
+        rows = recurrent_tiles.rows_of_chunk(batch, threads)
+        chunks = -(-batch // rows)
+        packed = recurrent_tiles.packed_weights(hidden, gates, False, chunks)
+        run = recurrent_tiles.tiled_backwards(cell, program, has)
+        steps = run.bind(chunks, steps=count, batch=batch, hidden=hidden, rows=rows, notes=packed.notes)
+        return _Plan(packed.size, packed.pack, steps, packed.room)
+    wide = COLUMNS * (targets.current().width // dtype.itemsize)
+    blocks, length, work = -(-hidden // wide), gates * hidden, gates * hidden * hidden * total
     run = recurrent_backwards(element, cell, program, has)
     rows = _rows_of_block(batch, work)
     steps = run.bind(-(-batch // rows), steps=count, batch=batch, hidden=hidden, rows=rows)
@@ -292,10 +321,11 @@ def _run_backwards(
         room: where weights may be laid out anew.
     """
     dtype, (batch, hidden), total = states[0].dtype, states[0].shape, sum(sizes)
-    plan = _backwards_plan(cell, dtype, tuple([grad is not None for grad in grads]), batch, len(sizes), total, hidden)
+    plan = _backwards_plan(cell, dtype, tuple([grad is not None for grad in grads]), batch, len(sizes), total, hidden, pool.threads)
     packed = empty((plan.size,), dtype) if room is None or room.size < plan.size else room
+    weight_hh = np.ascontiguousarray(weight_hh)
     if plan.pack is not None:
-        plan.pack(np.ascontiguousarray(weight_hh), packed)
+        plan.pack(weight_hh, packed)
     first = np.ascontiguousarray(states[0])
     arrived, *of_last = [first if grad is None else np.ascontiguousarray(grad) for grad in grads]
     started = [empty(first.shape, dtype) for _ in of_last]
@@ -306,7 +336,7 @@ def _run_backwards(
     plan.steps(
         grad=arrived, products=products, kept=kept, states=before, first=first_before, output=before if output is None else output,
         first_state=first, before=states_before, d_last=of_last[0], d_last_cell=of_last[-1], d_products=d_products, d_part=d_part,
-        d_state=started[0], d_cell=started[-1], weight=packed, table=_table(sizes, reverse),
+        d_state=started[0], d_cell=started[-1], weight=packed, table=_table(sizes, reverse), **plan.more(weight_hh),
     )  # fmt: skip
     return _Gradients(d_products, d_part, started, states_before)
 

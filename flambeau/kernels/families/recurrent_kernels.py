@@ -33,6 +33,7 @@ TILE = 8  # rows of a tile at most
 LOW = 3  # rows of a tile whose gates are multiplied all at once
 COLUMNS = 2  # registers side by side in a tile of the way back
 GROUP = 8  # rows of weights that are multiplied as they lie at once: as many addresses as there are registers for them
+TILED = ("plain", "room", "notes")  # arguments of kernels with the processor's own tiles
 
 
 # -- pieces ---------------------------------------------------------------------------------------------------------------------------
@@ -229,28 +230,37 @@ class ForwardArguments(Record):
     weight: Array
     bias: Array  # of the state's product
     table: Array  # see ``_table``
+    plain: Array  # weights as they lie, and room for what tiles multiply; of ``recurrent_tiles`` alone, as ``notes``
+    room: Array
     steps: Integer
     batch: Integer
     hidden: Integer
     rows: Integer  # of a chunk
     parts: Integer  # that features are shared out in, where there is one step
+    notes: Integer  # of the sizes of weights
 
 
 @kernel
 def recurrent_forwards(k: Builder, element: str, cell: Any, program: Program, has_bias: bool, packed: bool, keeps: bool) -> None:
     """Steps of some rows and features each; ``keeps``: whether all cells are kept (LSTM)."""
-    k.for_chunks(_Forwards(k, element, cell, program, has_bias, packed, keeps).chunk)
+    k.for_chunks(Forwards(k, element, cell, program, has_bias, packed, keeps).chunk)
 
 
-class _Forwards:
+class Forwards:
     """The loops of ``recurrent_forwards``: steps, blocks of a register's features, tiles of rows."""
+
+    without = TILED
 
     def __init__(self, k: Builder, element: str, cell: Any, program: Program, has_bias: bool, packed: bool, keeps: bool):
         self.k, self.element, self.cell, self.program, self.lanes = k, element, cell, program, k.lanes(element)
         self.gates, self.has_bias, self.packed, self.keeps = cell.gates, has_bias, packed, keeps
-        self.a = k.arguments(ForwardArguments)
-        self.most = _tile_rows(k.target, _together(self.gates)) if packed else 1
+        self.a = k.arguments(ForwardArguments, self.without)
+        self.most = self.height()
         self.sums = k.scratch(self.most * self.gates * self.lanes, element)
+
+    def height(self) -> int:
+        """Rows of a tile at most."""
+        return _tile_rows(self.k.target, _together(self.gates)) if self.packed else 1
 
     def chunk(self, c: Value) -> None:
         k, a, lanes = self.k, self.a, self.lanes
@@ -262,14 +272,18 @@ class _Forwards:
         def step(t: Value) -> None:
             at, stop = k.load(a.table, t * 4, "i64"), k.least(limit, k.load(a.table, t * 4 + 1, "i64"))
             state = k.select(t.eq(0), a.first, a.last)
-
-            def block(u: Value) -> None:
-                _tiles(k, start, stop, self.most, lambda r, height: self.tile(at, state, u, r, height))
-
-            k.loop(left, right, block, step=lanes)
+            self.blocks(at, state, (left, right), (start, stop))
             k.loop(start, stop, lambda r: self.carry(at, (left, right), r))
 
         k.loop(k.const(0, "i64"), a.steps, step)
+
+    def blocks(self, at: Value, state: Value, features: tuple[Value, Value], rows: tuple[Value, Value]) -> None:
+        """A step of some features and rows."""
+
+        def block(u: Value) -> None:
+            _tiles(self.k, *rows, self.most, lambda r, height: self.tile(at, state, u, r, height))
+
+        self.k.loop(*features, block, step=self.lanes)
 
     def tile(self, at: Value, state: Value, u: Value, r: Value, height: Value) -> None:
         """Features from ``u`` on of ``height`` rows of the batch, from ``r`` on; row 0 of the step is row ``at`` of all steps'."""
@@ -287,12 +301,16 @@ class _Forwards:
 
         whole_or_masked(k, u, a.hidden, self.lanes, formulas)
 
+    def sum_of(self, g: int, number: Value) -> Value:
+        """The sums of a gate for a row of the tile."""
+        return self.k.load(self.sums, _sum_at(self.gates, self.most, g, number) * self.lanes, self.element, self.lanes)
+
     def formula(self, row: Value, place: Value, number: Value, u: Value, state: Value, mask: Value | None) -> None:
         """Of one row of the tile (``place`` among the batch, ``row`` among all steps'), the features from ``u`` on."""
         k, a, element, lanes, gates = self.k, self.a, self.element, self.lanes, self.gates
 
         def sum_of(g: int) -> Value:
-            product = k.load(self.sums, _sum_at(gates, self.most, g, number) * lanes, element, lanes)
+            product = self.sum_of(g, number)
             return product + k.load(a.bias, a.hidden * g + u, element, lanes, mask) if self.has_bias else product
 
         at = row * a.hidden + u
@@ -385,10 +403,13 @@ class BackwardArguments(Record):
     d_cell: Array
     weight: Array
     table: Array  # see ``_table``
+    plain: Array  # as forwards
+    room: Array
     steps: Integer
     batch: Integer
     hidden: Integer
     rows: Integer  # of a chunk
+    notes: Integer
 
 
 @kernel
@@ -397,18 +418,24 @@ def recurrent_backwards(k: Builder, element: str, cell: Any, program: Program, h
 
     ``has`` says which gradients there are: of output, last state and last cell.
     """
-    k.for_chunks(_Backwards(k, element, cell, program, has).chunk)
+    k.for_chunks(Backwards(k, element, cell, program, has).chunk)
 
 
-class _Backwards:
+class Backwards:
     """The loops of ``recurrent_backwards``: steps; for each, rows for the formula, then blocks of features and tiles of rows."""
+
+    without = TILED
 
     def __init__(self, k: Builder, element: str, cell: Any, program: Program, has: tuple[bool, ...]):
         self.k, self.element, self.cell, self.program, self.lanes = k, element, cell, program, k.lanes(element)
         self.gates, self.has_grad, self.has_last = cell.gates, has[0], has[1:]
-        self.a = k.arguments(BackwardArguments)
-        self.wide, self.most = COLUMNS * self.lanes, _tile_rows(k.target, COLUMNS)
+        self.a = k.arguments(BackwardArguments, self.without)
+        self.wide, self.most = self.sizes()
         self.sums = k.scratch(self.most * self.wide, element)
+
+    def sizes(self) -> tuple[int, int]:
+        """Columns of a tile, and its rows at most."""
+        return COLUMNS * self.lanes, _tile_rows(self.k.target, COLUMNS)
 
     def chunk(self, c: Value) -> None:
         k, a = self.k, self.a
@@ -427,9 +454,10 @@ class _Backwards:
             else:
                 k.loop(start, stop, lambda r: self.line(at, before_at, before_size, r))
 
+            self.prepare(at, start, stop)
+
             def block(u: Value) -> None:
-                weights, width = k.at(a.weight, u * (a.hidden * self.gates), self.element), k.least(a.hidden - u, self.wide)
-                _tiles(k, start, stop, self.most, lambda r, height: self.tile(at, weights, (u, width), r, height))
+                _tiles(k, start, stop, self.most, lambda r, height: self.tile(at, (u, k.least(a.hidden - u, self.wide)), r, height))
 
             k.loop(k.const(0, "i64"), a.hidden, block, step=self.wide)
 
@@ -507,22 +535,34 @@ class _Backwards:
             k.store(results[gates + 1], a.d_state, here, element, mask)
         return results[gates + self.cell.has_cell + 2 * self.cell.has_part :]
 
-    def tile(self, at: Value, weights: Value, features: tuple[Value, Value], r: Value, height: Value) -> None:
+    def prepare(self, at: Value, start: Value, stop: Value) -> None:
+        """What is done to the gradients of rows of the step from row ``at`` on, before they are multiplied."""
+
+    def tile(self, at: Value, features: tuple[Value, Value], r: Value, height: Value) -> None:
         """The gradients of ``height`` rows' states: of ``width`` features from ``u`` on."""
         k, a, element, (u, width) = self.k, self.a, self.element, features
-        source = k.at(a.d_products, (at + r) * (a.hidden * self.gates), element)
-
-        def sums_of(rows: int) -> None:
-            _packed_sums(k, element, rows, COLUMNS, source, a.hidden * self.gates, weights, a.hidden * self.gates, self.sums)
-
-        _by_height(k, height, self.most, sums_of)
+        self.multiply(k.at(a.d_products, (at + r) * (a.hidden * self.gates), element), u, height)
 
         def result(number: Value) -> None:
             def some(i: Value, mask: Value | None) -> None:
-                value, to = k.load(self.sums, number * self.wide + i, element, self.lanes), (r + number) * a.hidden + u + i
+                value, to = self.sum_of(number * self.wide + i), (r + number) * a.hidden + u + i
                 value = value + k.load(a.d_state, to, element, self.lanes, mask) if self.cell.has_part else value
                 k.store(value, a.d_state, to, element, mask)
 
             k.vector_loop(0, width, self.lanes, some)
 
         k.loop(k.const(0, "i64"), height, result)
+
+    def multiply(self, source: Value, u: Value, height: Value) -> None:
+        """Store the sums of features from ``u`` on, of ``height`` rows from ``source`` on."""
+        k, a, length = self.k, self.a, self.a.hidden * self.gates
+        weights = k.at(a.weight, u * length, self.element)
+
+        def sums_of(rows: int) -> None:
+            _packed_sums(k, self.element, rows, COLUMNS, source, length, weights, length, self.sums)
+
+        _by_height(k, height, self.most, sums_of)
+
+    def sum_of(self, at: Value) -> Value:
+        """Sums of a row of the tile."""
+        return self.k.load(self.sums, at, self.element, self.lanes)
