@@ -317,6 +317,9 @@ for _name in ("LSTM", "GRU", "RNN"):
                 x = leaf(*shape, dtype=dtype)
                 results += grads(layer(x)[0], x, *layer.parameters())
         results.append(getattr(torch.nn, name)(9, 260)(torch.randn(3, 1, 9))[0].detach())  # steps that threads share
+        x = leaf(4, 5, 9)
+        layer = getattr(torch.nn, name)(9, 64)  # steps in tile registers, where there are such
+        results += grads(layer(x)[0], x, *layer.parameters())
         if name == "LSTM":
             gates, cells = torch.rand(35, 84).numpy(), torch.randn(7, 21).numpy()
             results.append(torch.from_numpy(recurrent.lstm_cells(gates, cells, LSTM, (7,) * 5, False)))

@@ -153,7 +153,7 @@ def test_the_number_of_threads_does_not_change_a_bit(name):
     try:
         for count, sizes in itertools.product((1, 2, 3), ([50] * 7, [1], [1] * 30)):
             pool.set_threads(count)
-            operands = _operands(name, sizes, 60, 260 if len(sizes) == 30 else 90, "ih", np.float32, False)  # threads share these steps
+            operands = _operands(name, sizes, 60, 260 if len(sizes) == 30 else 96, "ih", np.float32, False)  # threads share these steps
             results = _pair(name)[0](*operands, *((None,) if name == "lstm" else ()), CELLS[name], None, False)
             saved = [results[0], *results[3 if name == "lstm" else 2 :]]
             grads = [results[0], None, *((None,) if name == "lstm" else ())]
@@ -169,10 +169,10 @@ def test_the_number_of_threads_does_not_change_a_bit(name):
 
 
 @pytest.mark.parametrize("name", CELLS)
-@pytest.mark.parametrize("batch", [2, 30])
-def test_rows_do_not_meet(name, batch):
+@pytest.mark.parametrize(("batch", "hidden"), [(2, 21), (30, 21), (30, 64)])
+def test_rows_do_not_meet(name, batch, hidden):
     """A NaN or an infinity stays in its row; large sums saturate as in the reference."""
-    operands = _operands(name, [batch] * 6, 5, 21, "ih", np.float32, False)
+    operands = _operands(name, [batch] * 6, 5, hidden, "ih", np.float32, False)
     clean = _pair(name)[0](*operands, *((None,) if name == "lstm" else ()), CELLS[name], None, False)[0]
     operands[0][2, 1] = [np.nan, np.inf, -np.inf, 1e30, -1e30]
     spoilt = _pair(name)[0](*operands, *((None,) if name == "lstm" else ()), CELLS[name], None, False)[0]
@@ -242,3 +242,48 @@ def test_second_derivatives_are_those_without_kernels(mode):
         wanted = run()
     for a, b in zip(results, wanted, strict=True):
         assert (a is None and b is None) or torch.allclose(a, b, rtol=1e-9, atol=1e-11)
+
+
+# -- states multiplied in tile registers, where the processor has them ----------------------------------------------------------------
+TILED = [[16] * 3, [5, 5, 4, 1], [37, 20, 16, 2], [4]]
+
+
+@pytest.mark.parametrize("name", ["lstm", "gru"])
+@pytest.mark.parametrize(("sizes", "hidden"), list(zip(TILED, (64, 80, 96, 128), strict=True)))
+def test_tiles_of_any_height_and_width(name, sizes, hidden):
+    for reverse, grads, biases in ((False, "oh", "ih"), (True, "ohc", "i")):
+        _check(name, sizes, 3, hidden, biases, np.float32, True, reverse, "plain", reverse, grads)
+        _check_steps(name, sizes, hidden, bool(biases), np.float32, reverse, not reverse, grads)
+
+
+@pytest.mark.parametrize("name", ["lstm", "gru"])
+@pytest.mark.parametrize("value", [3e9, 1e30, np.inf, np.nan])
+@pytest.mark.parametrize("place", ["state", "weight"])
+def test_what_has_no_parts_is_multiplied_as_it_is(name, value, place):
+    sizes, hidden = (8, 8, 8), 64
+    x, *states, weight_ih, weight_hh, b, c = _operands(name, sizes, 5, hidden, "ih", np.float32, False)
+    (states[0] if place == "state" else weight_hh)[3, 5] = value
+    arguments = [x, *states, weight_ih, weight_hh, b, c, *([None] if name == "lstm" else []), CELLS[name], None, False]
+    with np.errstate(all="ignore"):
+        results, wanted = (function(*arguments) for function in _pair(name))
+    for a, b in zip(results, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["lstm", "gru"])
+@pytest.mark.parametrize("value", [3e9, np.inf])
+def test_large_gradients_are_multiplied_as_they_are(name, value):
+    rng, cell, sizes, hidden = np.random.default_rng(3), CELLS[name], (6,) * 4, 64
+    wide = cell.gates * hidden
+    products, weight, h, c = (rng.standard_normal(shape).astype("f") for shape in ((24, wide), (wide, hidden), (6, hidden), (6, hidden)))
+    c = c if cell.has_cell else None
+    gates, output, *_, kept = parts.recurrent_steps.kernel(products, h, c, weight, None, cell, sizes, False, True)
+    grad = rng.standard_normal(output.shape).astype("f")
+    grad[13, 7] = value
+    arguments = gates, kept, grad, None, None, h, c, weight, None if cell.has_cell else output, cell, sizes, False
+    with np.errstate(all="ignore"):
+        results, wanted = (f(*arguments) for f in (kernels.recurrent_steps_backward, parts.recurrent_steps_backward.kernel))
+    for a, b in zip(results, wanted, strict=True):
+        finite = np.isfinite(b)
+        assert np.array_equal(np.isfinite(a), finite)
+        np.testing.assert_allclose(a[finite], b[finite], rtol=1e-4, atol=1e-5 * max(1.0, float(np.abs(b[finite]).max(initial=0))))

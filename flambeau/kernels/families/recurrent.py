@@ -14,13 +14,13 @@ from ..compiler.expression import Program, trace
 from ..compiler.language import ELEMENTS, FLOATS
 from ..compiler.memory import empty
 from ..compiler.pool import pool
-from . import recurrent_tiles
 from .copies import copy
 from .gemm import SMALL, multiply, multiply_into
 from .meeting import LINE
 from .recurrent_kernels import COLUMNS, cells_again, input_products, pack_gates, pack_rows, recurrent_backwards, recurrent_forwards
 from .reduction import reduce
 from .single_sequence import sequence_forwards
+from .tile_registers import instructions
 
 SOME = 64  # rows of the input: up to here their product with the weights is taken by the kernels' tiles, above by BLAS
 FEW = 8  # products with each weight: up to here weights are read as they lie
@@ -43,7 +43,7 @@ class _Plan(NamedTuple):
     room: int = 0
 
     def more(self, weight: np.ndarray) -> dict[str, np.ndarray]:
-        """What steps by tiles need beside packed weights."""
+        """Arrays that steps by tiles need beside packed weights."""
         return {"plain": weight, "room": empty((self.room,), weight.dtype)} if self.room else {}
 
 
@@ -144,17 +144,27 @@ def _fit(cell: Any, sizes: tuple[int, ...], states: tuple[np.ndarray, ...], inpu
     )
 
 
+def _by_tiles() -> Any:
+    """The module of steps in tile registers; None where the processor has none."""
+    if instructions() != "tiles":
+        return None
+    from . import recurrent_tiles
+
+    return recurrent_tiles
+
+
 @lru_cache(maxsize=1024)
 def _forwards_plan(
     cell: Any, dtype: np.dtype, has_bias: bool, batch: int, count: int, total: int, hidden: int, keeps: bool, threads: int
 ) -> _Plan:
     element, gates = ELEMENTS[dtype], cell.gates
     program = _program(cell.forwards, gates + cell.has_cell + 2 * cell.has_part, dtype)
-    if recurrent_tiles.fits(cell, dtype, batch, hidden):
-        rows = recurrent_tiles.rows_of_chunk(batch, threads)
+    tiles = _by_tiles()
+    if tiles is not None and tiles.fits(cell, dtype, batch, hidden):
+        rows = tiles.rows_of_chunk(batch, threads)
         chunks = -(-batch // rows)
-        packed = recurrent_tiles.packed_weights(hidden, gates, True, chunks)
-        run = recurrent_tiles.tiled_forwards(cell, program, has_bias, keeps)
+        packed = tiles.packed_weights(hidden, gates, True, chunks)
+        run = tiles.tiled_forwards(cell, program, has_bias, keeps)
         steps = run.bind(chunks, steps=count, batch=batch, hidden=hidden, rows=rows, parts=1, notes=packed.notes)
         return _Plan(packed.size, packed.pack, steps, packed.room)
     blocks, work = -(-hidden // (targets.current().width // dtype.itemsize)), gates * hidden * hidden * total
@@ -286,11 +296,12 @@ def _backwards_plan(
     has_more = cell.has_cell or cell.has_part
     formula = cell.backwards_with_state if cell.has_cell else cell.backwards
     program = _program(formula, 1 + cell.has_cell + (gates + 2 if has_more else 1), dtype)
-    if recurrent_tiles.fits(cell, dtype, batch, hidden):
-        rows = recurrent_tiles.rows_of_chunk(batch, threads)
+    tiles = _by_tiles()
+    if tiles is not None and tiles.fits(cell, dtype, batch, hidden):
+        rows = tiles.rows_of_chunk(batch, threads)
         chunks = -(-batch // rows)
-        packed = recurrent_tiles.packed_weights(hidden, gates, False, chunks)
-        run = recurrent_tiles.tiled_backwards(cell, program, has)
+        packed = tiles.packed_weights(hidden, gates, False, chunks)
+        run = tiles.tiled_backwards(cell, program, has)
         steps = run.bind(chunks, steps=count, batch=batch, hidden=hidden, rows=rows, notes=packed.notes)
         return _Plan(packed.size, packed.pack, steps, packed.room)
     wide = COLUMNS * (targets.current().width // dtype.itemsize)

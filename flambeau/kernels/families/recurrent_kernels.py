@@ -249,7 +249,7 @@ def recurrent_forwards(k: Builder, element: str, cell: Any, program: Program, ha
 class Forwards:
     """The loops of ``recurrent_forwards``: steps, blocks of a register's features, tiles of rows."""
 
-    without = TILED
+    without: tuple[str, ...] = TILED
 
     def __init__(self, k: Builder, element: str, cell: Any, program: Program, has_bias: bool, packed: bool, keeps: bool):
         self.k, self.element, self.cell, self.program, self.lanes = k, element, cell, program, k.lanes(element)
@@ -424,7 +424,7 @@ def recurrent_backwards(k: Builder, element: str, cell: Any, program: Program, h
 class Backwards:
     """The loops of ``recurrent_backwards``: steps; for each, rows for the formula, then blocks of features and tiles of rows."""
 
-    without = TILED
+    without: tuple[str, ...] = TILED
 
     def __init__(self, k: Builder, element: str, cell: Any, program: Program, has: tuple[bool, ...]):
         self.k, self.element, self.cell, self.program, self.lanes = k, element, cell, program, k.lanes(element)
@@ -536,7 +536,7 @@ class Backwards:
         return results[gates + self.cell.has_cell + 2 * self.cell.has_part :]
 
     def prepare(self, at: Value, start: Value, stop: Value) -> None:
-        """What is done to the gradients of rows of the step from row ``at`` on, before they are multiplied."""
+        """Prepare the gradients of rows of the step from row ``at`` on to be multiplied."""
 
     def tile(self, at: Value, features: tuple[Value, Value], r: Value, height: Value) -> None:
         """The gradients of ``height`` rows' states: of ``width`` features from ``u`` on."""
@@ -545,7 +545,7 @@ class Backwards:
 
         def result(number: Value) -> None:
             def some(i: Value, mask: Value | None) -> None:
-                value, to = self.sum_of(number * self.wide + i), (r + number) * a.hidden + u + i
+                value, to = self.sum_of(number, i), (r + number) * a.hidden + u + i
                 value = value + k.load(a.d_state, to, element, self.lanes, mask) if self.cell.has_part else value
                 k.store(value, a.d_state, to, element, mask)
 
@@ -563,6 +563,6 @@ class Backwards:
 
         _by_height(k, height, self.most, sums_of)
 
-    def sum_of(self, at: Value) -> Value:
-        """Sums of a row of the tile."""
-        return self.k.load(self.sums, at, self.element, self.lanes)
+    def sum_of(self, number: Value, i: Value) -> Value:
+        """The sums of a row of the tile, from the ``i``-th of its features on."""
+        return self.k.load(self.sums, number * self.wide + i, self.element, self.lanes)

@@ -6,8 +6,8 @@ at most, and then takes for every 16 features the sums of all gates at once:
     state, part by part              weights, part by part               sums
     3 x (16 rows by 32 numbers)  x   gates x 3 x (32 by 16)          ->  gates x (16 rows by 16)
 
-and so backwards: gradients at the gates' sums times weights, 64 features of the state at once. Where weights or a step's numbers are too
-large to be split, infinite or NaN, the step multiplies in float32, by weights as they lie.
+and so backwards: gradients at the gates' sums times weights, 64 features of the state at once. Rows with numbers that are too large to be
+split, infinite or NaN are multiplied in float32, by weights as they lie; all of them where weights have such numbers.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from ..compiler.expression import Program
 from ..compiler.language import Builder, Value
 from .recurrent_kernels import Backwards, Forwards, plain_sums
 from .tile_parts import DEEP, LARGEST, SCALE, SIDE, pairs_of, size_of
-from .tile_registers import FEATURES, TileRegisters, instructions
+from .tile_registers import FEATURES, TileRegisters
 from .tiles import aligned, below, transposed
 
 LEAST_ROWS = 4  # of a batch: the weights of fewer are rather read as they are
-LEAST_WIDTH = 32  # features
+LEAST_WIDTH = 64  # features
+MOST_BYTES = 3 << 19  # of packed weights: more do not stay in the second cache
 PARTS = 3
 PAIRS = 2  # pairs of tiles side by side that a step computes at once: four gates, or 64 features
 CHUNK = 8  # pairs of tiles by steps that are packed together
@@ -102,7 +103,7 @@ def _put_parts(k: Builder, pair: tuple[Value, Value], target: Value, at: Any, st
 
 # -- products ---------------------------------------------------------------------------------------------------------------------------
 class _Tiled:
-    """What both ways have: states are split into ``room``, and multiplied by packed weights."""
+    """Common to both ways: states are split into ``room``, and multiplied by packed weights."""
 
     def __init__(self, k: Builder, packed: Value, room: Value, length: Value, notes: Value, units: Value):
         """``length``: numbers of a sum; ``units`` that were packed."""
@@ -110,17 +111,18 @@ class _Tiled:
         self.packed, self.room, self.tiles = aligned(k, packed), aligned(k, room), TileRegisters(k)
         place = k.at(self.packed, units * _STEP, "u32")
         self.of_weights = k.loop(0, notes, lambda at, most: k.most(most, k.load(place, at, "u32")), carried=[k.const(0, "u32")])
+        self.scales = k.scratch(SIDE, "f32")  # of rows: 1 of those that are not multiplied by tiles
 
-    def within(self, c: Value, body: Callable[[], None]) -> None:
-        """``body()`` of chunk ``c``, with tiles."""
+    def within(self, c: Value, rows: Value, body: Callable[[], None]) -> None:
+        """``body()`` of chunk ``c``, with tiles of so many rows, for products take as long as they have rows."""
         self.here = self.k.at(self.room, c * (self.steps * (PARTS * _TILE)), "i32")
-        self.tiles.within(body)
+        self.tiles.within(body, rows)
 
     def split(self, source: Value, start: Value, stop: Value) -> None:
         """Split rows ``start`` to ``stop`` of a matrix, which lie one behind the other."""
         k = self.k
 
-        def row(r: Value, largest: Value) -> Value:
+        def row(r: Value, most: Value) -> Value:
             line = k.at(source, r * self.length, "f32")
 
             def some(s: Value, largest: Value) -> Value:
@@ -128,11 +130,21 @@ class _Tiled:
                 pair = [k.load(line, at, "f32", SIDE, below(k, self.length - at, SIDE)) for at in places]
                 return _put_parts(k, (pair[0], pair[1]), self.here, s * (PARTS * _TILE) + (r - start) * SIDE, _TILE, largest)
 
-            return k.loop(0, self.steps, some, carried=[largest])
+            largest = k.loop(0, self.steps, some, carried=[k.const(0, "u32", SIDE)])
+            size = k.most(k.fold(largest, k.most), self.of_weights)
+            k.store(k.select(size >= LARGEST, k.const(1, "f32"), SCALE**-2), self.scales, r - start, "f32")
+            return k.most(size, most)
 
-        largest = k.loop(start, stop, row, carried=[k.const(0, "u32", SIDE)])
-        self.is_large = k.most(k.fold(largest, k.most), self.of_weights) >= LARGEST
-        self.scale = k.splat(k.select(self.is_large, k.const(1, "f32"), SCALE**-2), SIDE)
+        self.size = k.loop(start, stop, row, carried=[k.const(0, "u32")])
+
+    def plainly(self, start: Value, stop: Value, row: Callable[[Value], None]) -> None:
+        """``row(number)`` for those that are not multiplied by tiles."""
+        k = self.k
+
+        def some(number: Value) -> None:
+            k.when(k.load(self.scales, number, "f32").eq(1.0), partial(row, number))
+
+        k.when(self.size >= LARGEST, lambda: k.loop(0, stop - start, some))
 
     def unit(self, group: Value, n: Value, to: Value) -> None:
         """Part ``n`` of a group's sums: a step of the products of a pair of tiles, each of which has two tiles of sums."""
@@ -169,10 +181,11 @@ class _Tiled:
         for half, each in enumerate((value, self.k.const(0, "f32", SIDE))):
             self.k.store(each, place, at * 2 + half * SIDE, "f32")
 
-    def sums(self, place: Value, at: Value) -> Value:
-        """A register of sums: at ``at``, were there one tile of each."""
-        both = [self.k.load(place, at * 2 + half * SIDE, "f32", SIDE) for half in range(2)]
-        return (both[0] + both[1]) * self.scale
+    def sums(self, place: Value, at: Value, number: Value) -> Value:
+        """A register of sums of a row: at ``at``, were there one tile of each."""
+        k = self.k
+        both = [k.load(place, at * 2 + half * SIDE, "f32", SIDE) for half in range(2)]
+        return (both[0] + both[1]) * k.splat(k.load(self.scales, number, "f32"), SIDE)
 
 
 def _steps(length: Any) -> Any:
@@ -186,7 +199,7 @@ _SUMS = SIDE * PAIRS * 4 * SIDE  # of a group, two tiles for each sum
 class _TiledForwards(Forwards):
     """While tiles take the sums of a group of features, the formulas of the group before are computed, row by row."""
 
-    without = ()
+    without: tuple[str, ...] = ()
 
     def __init__(self, k: Builder, cell: Any, program: Program, has_bias: bool, keeps: bool):
         super().__init__(k, "f32", cell, program, has_bias, True, keeps)
@@ -199,16 +212,16 @@ class _TiledForwards(Forwards):
         return 1
 
     def chunk(self, c: Value) -> None:
-        self.tiled.within(c, partial(super().chunk, c))
+        self.tiled.within(c, self.a.rows, partial(super().chunk, c))
 
     def blocks(self, at: Value, state: Value, features: tuple[Value, Value], rows: tuple[Value, Value]) -> None:
         k, tiled, (start, stop) = self.k, self.tiled, rows
         tiled.split(state, start, stop)
-        units, groups, none = k.select(tiled.is_large, 0, tiled.steps * PAIRS), self.a.hidden // SIDE, k.const(0, "i64")
+        units, groups, none = tiled.steps * PAIRS, self.a.hidden // SIDE, k.const(0, "i64")
 
         def group(g: Value) -> None:
             self.sums, following = self._sums_of(g), self._sums_of(g + 1)
-            k.when(tiled.is_large, partial(self._plainly, state, g * SIDE, start, stop))
+            tiled.plainly(start, stop, lambda number: self._row(k.at(state, (start + number) * self.a.hidden, "f32"), number, g * SIDE))
             todo = k.select(g + 1 < groups, units, 0)
 
             def row(r: Value) -> None:
@@ -218,29 +231,25 @@ class _TiledForwards(Forwards):
 
             k.loop(start, stop, row)
 
-        k.when(tiled.is_large, lambda: None, lambda: tiled.multiply(none, self._sums_of(none)))
+        tiled.multiply(none, self._sums_of(none))
         k.loop(none, groups, group)
 
     def _sums_of(self, group: Value) -> Value:
         return self.k.at(self.both, group % 2 * _SUMS, "f32")
 
-    def _plainly(self, state: Value, u: Value, start: Value, stop: Value) -> None:
-        """Sums by weights as they lie."""
+    def _row(self, line: Value, number: Value, u: Value) -> None:
+        """The sums of a row by weights as they lie."""
         k, a, gates = self.k, self.a, self.gates
-
-        def row(r: Value) -> None:
-            plain_sums(k, "f32", gates, k.at(state, r * a.hidden, "f32"), a.plain, u, a.hidden, a.hidden, self.line)
-            for g in range(gates):
-                self.tiled.put(k.load(self.line, g * SIDE, "f32", SIDE), self.sums, ((r - start) * (PAIRS * 2) + g) * SIDE)
-
-        k.loop(start, stop, row)
+        plain_sums(k, "f32", gates, line, a.plain, u, a.hidden, a.hidden, self.line)
+        for g in range(gates):
+            self.tiled.put(k.load(self.line, g * SIDE, "f32", SIDE), self.sums, (number * (PAIRS * 2) + g) * SIDE)
 
     def sum_of(self, g: int, number: Value) -> Value:
-        return self.tiled.sums(self.sums, (number * (PAIRS * 2) + g) * SIDE)
+        return self.tiled.sums(self.sums, (number * (PAIRS * 2) + g) * SIDE, number)
 
 
 class _TiledBackwards(Backwards):
-    without = ()
+    without: tuple[str, ...] = ()
 
     def __init__(self, k: Builder, cell: Any, program: Program, has: tuple[bool, ...]):
         super().__init__(k, "f32", cell, program, has)
@@ -253,20 +262,17 @@ class _TiledBackwards(Backwards):
         return PAIRS * 2 * SIDE, SIDE
 
     def chunk(self, c: Value) -> None:
-        self.tiled.within(c, partial(super().chunk, c))
+        self.tiled.within(c, self.a.rows, partial(super().chunk, c))
 
     def prepare(self, at: Value, start: Value, stop: Value) -> None:
         self.tiled.split(self.k.at(self.a.d_products, at * self.tiled.length, "f32"), start, stop)
 
     def multiply(self, source: Value, u: Value, height: Value) -> None:
-        k = self.k
+        k, tiled, none = self.k, self.tiled, self.k.const(0, "i64")
+        tiled.multiply(u // self.wide, self.sums)
+        tiled.plainly(none, height, lambda number: self._row(k.at(source, number * tiled.length, "f32"), number, u))
 
-        def plainly() -> None:
-            k.loop(k.const(0, "i64"), height, lambda r: self._row(k.at(source, r * self.tiled.length, "f32"), r, u))
-
-        k.when(self.tiled.is_large, plainly, lambda: self.tiled.multiply(u // self.wide, self.sums))
-
-    def _row(self, line: Value, r: Value, u: Value) -> None:
+    def _row(self, line: Value, number: Value, u: Value) -> None:
         """The sums of a row by weights as they lie."""
         k, a, tiles = self.k, self.a, range(PAIRS * 2)
         masks = [below(k, a.hidden - (u + tile * SIDE), SIDE) for tile in tiles]
@@ -277,10 +283,10 @@ class _TiledBackwards(Backwards):
 
         total = k.loop(k.const(0, "i64"), self.tiled.length, add, carried=[k.const(0, "f32", SIDE) for _ in tiles])
         for tile, value in enumerate(total):
-            self.tiled.put(value, self.sums, r * self.wide + tile * SIDE)
+            self.tiled.put(value, self.sums, number * self.wide + tile * SIDE)
 
-    def sum_of(self, at: Value) -> Value:
-        return self.tiled.sums(self.sums, at)
+    def sum_of(self, number: Value, i: Value) -> Value:
+        return self.tiled.sums(self.sums, number * self.wide + i, number)
 
 
 @kernel
@@ -305,8 +311,8 @@ def fits(cell: Any, dtype: np.dtype, batch: int, hidden: int) -> bool:
         and cell.gates in _GATES
         and batch >= LEAST_ROWS
         and hidden >= LEAST_WIDTH
+        and 2 * PARTS * cell.gates * hidden * hidden <= MOST_BYTES
         and hidden % SIDE == 0
-        and instructions() == "tiles"
     )
 
 
@@ -330,7 +336,7 @@ class Packed(NamedTuple):
 
 
 def packed_weights(hidden: int, gates: int, forwards: bool, chunks: int) -> Packed:
-    """How weights of these sizes are packed."""
+    """The packing of weights of these sizes."""
     groups, length = (hidden // SIDE, hidden) if forwards else (-(-hidden // (PAIRS * 2 * SIDE)), gates * hidden)
     units = groups * PAIRS * _steps(length)
     notes = -(-units // CHUNK)

@@ -42,10 +42,19 @@ class TileRegisters:
     def _do(self, name: str, *operands: str) -> None:
         self.k.effect(f"call void @llvm.x86.{name}({', '.join(operands)})")
 
-    def within(self, body: Callable[[], None]) -> None:
-        """``body()`` with eight whole tiles, which are free again afterwards: switches between threads need not save them."""
+    def within(self, body: Callable[[], None], rows: Value | None = None) -> None:
+        """``body()`` with eight tiles, which are free again afterwards: switches between threads need not save them.
+
+        Args:
+            rows: of all but the last two tiles; 16 where nothing is said.
+        """
+        k = self.k
         # palette 1, and eight tiles of 16 rows of 64 bytes
-        form = self.k.table([1, 0, *[ROW * 0x1000100010001] * 2, 0, 0, ROWS * 0x101010101010101, 0], "i64")
+        form = k.table(words := [1, 0, *[ROW * 0x1000100010001] * 2, 0, 0, ROWS * 0x101010101010101, 0], "i64")
+        if rows is not None:
+            form = k.scratch(len(words), "i64")
+            for at, word in enumerate(words):
+                k.store(k.const(word, "i64") if at != 6 else rows * 0x10101010101 + (ROWS * 0x101 << 48), form, at, "i64")
         self._do("ldtilecfg", f"ptr {form.text}")
         body()
         self._do("tilerelease")
