@@ -97,8 +97,8 @@ def make_wrapper(op: Op, name: str | None = None, *, operator: bool = False) -> 
     if op.inplace and any(p.name == "inplace" for p in params):
         passed = ", ".join(f"{p.name}={p.name}" if p.keyword_only else p.name for p in params)
         source.add(1, f"if inplace: return op.inplace_wrapper({passed})")
+    _offer_whole(source, with_out, operator)
     if op.fast is not None:
-        _offer_whole(source, with_out, operator)
         _add_fast(source, fallback, with_out, operator)
     source.add(1, f"return {fallback}")
     function = source.compile(name)
@@ -110,7 +110,7 @@ def _offer_whole(source: Source, with_out: bool, operator: bool) -> None:
     """Let machine code do whole calls: of an element-wise operation that is ufuncs where all but the operands have their defaults."""
     op = source.op
     conditions = ["out is None"] if with_out else []
-    if op.fast is not op.ufunc:
+    if op.fast is None or op.fast is not op.ufunc:
         if not any(p.kind == "rest" for p in op.params):
             source.offer(1, "whole", ", ".join(op.names), " and ".join(conditions))
         if not op.elementwise or not callable(op.fast):
@@ -121,7 +121,9 @@ def _offer_whole(source: Source, with_out: bool, operator: bool) -> None:
         conditions += [f"{p.name} is default_{p.name}" for p in op.params if p.kind == "attr"]
     operands = [p.name for p in op.params if p.kind != "attr"]
     source.is_direct = op.fast is op.ufunc
-    source.offer(1, "pointwise" if source.is_direct else "program", ", ".join(operands), " and ".join(conditions))
+    forms = ["pointwise", *["broadcast"] * (len(operands) == 2)] if source.is_direct else ["program"]
+    for form in forms:
+        source.offer(1, form, ", ".join(operands), " and ".join(conditions))
 
 
 def is_widened(op: Op) -> bool:

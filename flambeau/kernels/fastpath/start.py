@@ -10,6 +10,7 @@ from ...core.calls.machine_calls import CHOSEN, take_over
 from ...core.calls.registry import primitive
 from . import (
     backward,
+    broadcasts,
     casts,
     extremes,
     forms,
@@ -76,6 +77,9 @@ _FORMS = (
     views.detached,
     writes.put,
     programs.program,
+    broadcasts.broadcast,
+    broadcasts.filled,
+    broadcasts.chosen,
     backward.backward,
     steps.step,
     losses.class_loss,
@@ -105,6 +109,8 @@ _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
     "min": ("extreme_along", extremes.of_extremes_along),
     "_max_of_all": ("extreme_of_all", extremes.of_extremes),
     "_min_of_all": ("extreme_of_all", extremes.of_extremes),
+    "masked_fill": ("filled", broadcasts.of_fills),
+    "where": ("chosen", broadcasts.of_choices),
     "argmax": ("position", extremes.of_positions),
     "argmin": ("position", extremes.of_positions),
     **{name: ("made", numbers.of_made(filled)) for name, filled in numbers.FACTORIES.items()},
@@ -151,6 +157,8 @@ def _found(op: Any, form: str, more: tuple[Any, ...]) -> tuple[str, records.Reco
     if form == "pointwise":
         record, operands = records.of_pointwise(op)
         return "unary" if operands == 1 else "binary", record
+    if form == "broadcast":
+        return form, records.of_reflected(op)
     if form == "program":
         return form, programs.of_programs(op)
     if form in _TABLES:
