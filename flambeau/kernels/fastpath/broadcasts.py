@@ -134,12 +134,12 @@ class _Choice(Broadcast):
         return number_cell(self, thing, place)
 
     def new_scratch_array(self) -> Value:
-        """What looks like the header of an array without dimensions, as far as ``meet`` looks."""
+        """Memory that looks like the header of an array without dimensions, as far as ``meet`` looks."""
         header = self.scratch(16, "i64")
         self.put(self.i32(0), header, NDIM, "i32")
         return header
 
-    def place_of(self, dtype: Value) -> Value:
+    def number_place(self, dtype: Value) -> Value:
         place = self.i64(-1)
         for k, each in enumerate(DTYPES):
             place = self.pick(self.same(dtype, self.object(each)), self.i64(k), place)
@@ -170,7 +170,7 @@ def filled(code: Code) -> str:
     x, bits = k.enter(3)
     mask, a = k.argument(1), k.array_of(x)
     k.require(k.is_plain(mask))
-    m, place = k.array_of(mask), k.place_of(k.dtype(a))
+    m, place = k.array_of(mask), k.number_place(k.dtype(a))
     k.require(k.same(k.dtype(m), k.object(DTYPES[_BOOL])))
     cell = k.number_at(k.argument(2), place)
     size = k.size_of(k.dtype(a))
@@ -194,7 +194,7 @@ def chosen(code: Code) -> str:
     bits, c = k.needed(), k.array_of(condition)
     k.require(k.same(k.dtype(c), k.object(DTYPES[_BOOL])))
     dtype = k.dtype(k.any_array_of(k.pick(k.is_plain(one), one, other)))
-    place, size = k.place_of(dtype), k.size_of(dtype)
+    place, size = k.number_place(dtype), k.size_of(dtype)
     cell = k.new_scratch_array()
     operands = [k.operand(thing, dtype, place) for thing in (one, other)]
     k.meet([c, *(k.pick(k.exists(array), array, cell) for _, array in operands)], [k.i64(1), size, size])
@@ -202,7 +202,7 @@ def chosen(code: Code) -> str:
     for thing in (condition, one, other):
         k.when(short & k.is_plain(thing), partial(k.require_in_order, thing))
     r = k.new_array(dtype, k.rank, k.sizes)
-    k.choose(size, k.data(c), *(address for address, _ in operands), k.data(r))
+    k.choose(size, k.data(c), operands[0][0], operands[1][0], k.data(r))
     k.answer_new(r, bits)
     return k.finish()
 
