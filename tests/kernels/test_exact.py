@@ -85,6 +85,18 @@ def test_fmod_is_exact(processor, dtype):
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: d.__name__)
 @pytest.mark.parametrize("processor", TARGETS, ids=lambda t: t.name)
+def test_fmod_of_short_quotients_is_exact(processor, dtype):
+    """Around whole numbers, too, to which quotients are rounded up."""
+    rng = np.random.default_rng(2)
+    y = (rng.normal(0, 1, COUNT) * 2.0 ** rng.integers(-100, 100, COUNT)).astype(dtype)
+    whole = (y * rng.integers(-(2**18), 2**18, COUNT)).astype(dtype)
+    for x in (whole, np.nextafter(whole, dtype(0)), whole / 2, y * rng.normal(0, 2, COUNT).astype(dtype)):
+        x = x.astype(dtype)
+        same(computed(processor, "fmod", x, y), np.fmod(x, y))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: d.__name__)
+@pytest.mark.parametrize("processor", TARGETS, ids=lambda t: t.name)
 def test_nextafter(processor, dtype):
     x, y = pairs_of_floats(dtype)
     y = np.where(np.arange(x.size) % 7 == 0, x, y)

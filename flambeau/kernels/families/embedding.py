@@ -23,6 +23,7 @@ from ..compiler.build import kernel
 from ..compiler.language import ELEMENTS, FLOATS, Builder, Value
 from ..compiler.memory import empty
 from .copies import able, contiguous, copy_row
+from .tiles import by_rows
 
 CHUNK = 1 << 17  # bytes
 _SPAN = 1 << 14  # indices that one chunk looks at
@@ -162,17 +163,34 @@ def combine_rows(k: Builder, index_element: str, element: str, is_narrow: bool, 
             from_ = (a * count + b) * width
 
             def some(c: Value, mask: Value | None) -> None:
-                many = 1 if is_narrow else lanes
-                old, new = k.load(result, to + c, element, many, mask), k.load(source, from_ + c, element, many, mask)
+                old, new = k.load(result, to + c, element, lanes, mask), k.load(source, from_ + c, element, lanes, mask)
                 k.store(_COMBINE[reduce](k, old, new), result, to + c, element, mask)
 
-            some(first, None) if is_narrow else k.vector_loop(first, stop, lanes, some)
+            k.vector_loop(first, stop, lanes, some)
             return wrong | ~good
 
         return k.loop(0, count, entry, carried=(wrong,))
 
-    fine = k.const(False, "b1")
-    k.for_chunks(lambda c: _mark(k, bad, k.loop(c * per, k.least((c + 1) * per, units), unit, carried=(fine,))))
+    def lines(a: Value, many: int, wrong: Value) -> Value:
+        """So many ``a`` at once, for each of which an index means the same."""
+
+        def entry(b: Value, wrong: Value) -> Value:
+            place, good = _place(k, indices, b, index_element, size, wrap)
+            place = k.select(good, place, 0)
+            for line in range(many):
+                to = (a + line) * size + place
+                old, new = k.load(result, to, element), k.load(source, (a + line) * count + b, element)
+                k.store(_COMBINE[reduce](k, old, new), result, to, element)
+            return wrong | ~good
+
+        return k.loop(0, count, entry, carried=(wrong,))
+
+    def chunk(c: Value) -> None:
+        start, stop, fine = c * per, k.least((c + 1) * per, units), k.const(False, "b1")
+        wrong = by_rows(k, 4, start, stop, lines, (fine,))[0] if is_narrow else k.loop(start, stop, unit, carried=(fine,))
+        _mark(k, bad, wrong)
+
+    k.for_chunks(chunk)
 
 
 @kernel

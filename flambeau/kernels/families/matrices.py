@@ -11,13 +11,13 @@ from ...core.arrays.copies import contiguous
 from ...core.arrays.native import at_most, native
 from ...core.calls.registry import primitive
 from ..compiler.build import kernel
-from ..compiler.language import Builder, Value
+from ..compiler.language import FLOATS, Builder, Value
 from ..compiler.memory import empty
 from .pointwise import run
-from .sparse import elements_of_product
 
 _CHUNK = 1 << 17  # bytes that one chunk writes
 _BLOCK = 1 << 14  # elements of vectors whose products are added up at once
+_WAYS = 8  # registers of sums, as additions take some cycles
 _LONG = 1 << 17  # elements: BLAS's one thread is as quick for fewer
 
 
@@ -74,19 +74,38 @@ def addr(input: np.ndarray, vec1: np.ndarray, vec2: np.ndarray, beta: Any, alpha
     return run(primitive("addcmul"), (input, vec1[:, None], vec2, 1))
 
 
+@kernel
+def dots_of_blocks(k: Builder, element: str) -> None:
+    """Sums of products of two vectors' elements, block by block, in registers that take turns."""
+    a, b, parts = (k.array() for _ in range(3))
+    size, lanes = k.integer(), k.lanes(element)
+
+    def chunk(c: Value) -> None:
+        start, stop = c * _BLOCK, k.least((c + 1) * _BLOCK, size)
+
+        def some(i: Value, *totals: Value) -> list[Value]:
+            places = [i + way * lanes for way in range(_WAYS)]
+            return [k.fma(k.load(a, at, element, lanes), k.load(b, at, element, lanes), t) for at, t in zip(places, totals, strict=True)]
+
+        def last(i: Value, mask: Value | None, total: Value) -> Value:
+            return k.fma(k.load(a, i, element, lanes, mask), k.load(b, i, element, lanes, mask), total)
+
+        main = stop - (stop - start) % (_WAYS * lanes)
+        totals = list(k.loop(start, main, some, step=_WAYS * lanes, carried=[k.const(0, element, lanes)] * _WAYS))
+        while len(totals) > 1:
+            totals = [x + y for x, y in zip(totals[::2], totals[1::2], strict=True)]
+        k.store(k.sum(k.vector_loop(main, stop, lanes, last, carried=totals)), parts, c, element)
+
+    k.for_chunks(chunk)
+
+
 @native("dot", "vdot")
 def dot(input: np.ndarray, other: np.ndarray) -> np.ndarray | None:
     """The inner product of two vectors: one of each block of them, added in their order."""
-    if input.ndim != 1 or input.shape != other.shape or input.dtype != other.dtype or input.dtype.kind != "f":
+    if input.ndim != 1 or input.shape != other.shape or input.dtype != other.dtype or input.dtype not in FLOATS:
         return None
     if input.size < at_most(_LONG) or not input.flags.c_contiguous or not other.flags.c_contiguous:
         return None
-    blocks = -(-input.size // _BLOCK) - 1
-    whole = blocks * _BLOCK
-    places = np.arange(max(blocks, 1))
-    rest = elements_of_product(input[None, whole:], other[None, whole:], places[:1], places[:1])
-    if rest is None or not blocks:
-        return None if rest is None else rest.reshape(())
-    first, second = (vector[:whole].reshape(blocks, _BLOCK) for vector in (input, other))
-    parts = elements_of_product(first, second, places, places)
-    return None if parts is None else np.asarray(parts.sum(dtype=np.float64) + rest[0], input.dtype)
+    parts = np.empty(-(-input.size // _BLOCK), input.dtype)
+    dots_of_blocks(FLOATS[input.dtype])(parts.size, id(input), id(other), id(parts), input.size)
+    return np.asarray(parts.sum(dtype=np.float64), input.dtype)

@@ -20,6 +20,7 @@ from ...core.arrays.native import native
 from ..compiler.build import kernel
 from ..compiler.language import Builder, Value, register_element
 from ..compiler.memory import empty
+from .group_norms import groups
 from .reduction import reduce
 from .rows import NOTHING, Place, Row, as_parameter, float_element, rows, rows_per_chunk, run, wide_dtype
 
@@ -27,6 +28,7 @@ _TILE = 128  # elements that a row with parameters along it should have at least
 _SUMMED = 1024  # rows whose sums along them go into one number: more would lose digits in float32
 _TOGETHER = 4  # rows that are summed in registers before they are added to the sums along them
 _PARTS = 32  # partial sums along rows at most, unless there are more than 1024 rows for each
+_MANY = 8  # groups from which on each is normalised by itself
 _FOLDED = 4096  # steps of 16 channels that a chunk should have
 _KEPT = 1024  # forms of inputs that are remembered
 
@@ -617,6 +619,8 @@ def normalized(input: np.ndarray, weight: Any, bias: Any, view: Ints, axes: Ints
     rows = _rows_of(input, view, axes, weight, bias)
     if rows is None:
         return None
+    if not (rows.by_channel or rows.moved) and input.flags.c_contiguous and math.prod(view[: axes[0]]) >= _MANY:
+        return groups(input, weight, bias, view, axes[0], eps, rows.element)
     x = rows.flat(input)
     if rows.by_channel:
         sums = rows.partial_sums(_MOMENTS, (), (x,))

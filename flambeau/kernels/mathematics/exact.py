@@ -29,14 +29,28 @@ def _times_power(k: Builder, x: Value, n: Value) -> Value:
     return x
 
 
-def fmod(k: Builder, x: Value, y: Value, narrow: bool = False) -> Value:
-    """``x - trunc(x / y) * y``, by long division: some 50 bits of the quotient at a time, so that each remainder is exact.
+def fmod(k: Builder, x: Value, y: Value) -> Value:
+    """``x - trunc(x / y) * y``: in one step where all quotients are short, else by long division."""
+    if not k.target.has_fma:
+        return _long_fmod(k, x, y)
+    size, divisor = k.abs(x), k.abs(y)
+    is_short = (size < divisor * (2.0**22 if x.element == "f32" else 2.0**51)) & (divisor < math.inf)
+
+    def short() -> Value:
+        left = k.fma(-k.trunc(size / divisor), divisor, size)
+        return k.copysign(k.select(left < 0.0, left + divisor, left), x)  # the quotient was rounded up to the next whole number
+
+    return k.when(k.any(~is_short), lambda: k.function("long_fmod", lambda k, x, y: [_long_fmod(k, x, y)], x, y), short)
+
+
+def _long_fmod(k: Builder, x: Value, y: Value, narrow: bool = False) -> Value:
+    """fmod of any numbers: some 50 bits of the quotient at a time, so that each remainder is exact.
 
     Without fma, digits are so short that the product with the divisor is exact: of float32 (``narrow``) 28 bits, of float64 one,
     where the difference of two numbers less than twice apart is exact (Sterbenz 1974).
     """
     if x.element == "f32":
-        return k.cast(fmod(k, k.cast(x, "f64"), k.cast(y, "f64"), True), "f32")
+        return k.cast(_long_fmod(k, k.cast(x, "f64"), k.cast(y, "f64"), True), "f32")
     digits = 51 if k.target.has_fma else 28 if narrow else 0
     size, divisor = k.abs(x), k.abs(y)
     regular = (size < math.inf) & (divisor > 0.0) & (divisor < math.inf)

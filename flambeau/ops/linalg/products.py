@@ -355,7 +355,7 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
         >>> torch.vdot(torch.tensor([1j, 2 + 0j]), torch.tensor([1j, 3 + 0j]))  # -i * i + 2 * 3
         tensor(7.+0.j)
     """
-    return np.vdot(input, other)
+    return np.vdot(input, other) if input.dtype.kind == "c" else input.dot(other)
 
 
 def _canonicalize_outer(input: Any, vec2: Any) -> tuple[Any, ...]:
@@ -422,6 +422,8 @@ def inner(input: Tensor, other: Tensor) -> Any:
         )
     if input.ndim == other.ndim == 1:
         return dot(input, other)
+    if input.ndim == 2 and other.ndim == 1:
+        return mv(input, other)
     left, right = (operand.reshape(math.prod(operand.shape[:-1]), operand.shape[-1]) for operand in (input, other))
     return mm(left, right.t()).reshape((*input.shape[:-1], *other.shape[:-1]))
 
