@@ -338,7 +338,11 @@ def dot(input: Tensor, other: Tensor) -> Tensor:
 other_names("dot", tensor="other")
 
 
-@_of_vectors("vdot", grad={"input": lambda grad, other: conj(grad) * other, "other": lambda grad, input: grad * input})
+@_of_vectors(
+    "vdot",
+    fast=lambda a, b: a.dot(b) if a.ndim == 1 and b.ndim == 1 and a.dtype.kind == "f" else None,
+    grad={"input": lambda grad, other: conj(grad) * other, "other": lambda grad, input: grad * input},
+)
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """Sum of the products of two vectors' elements, the first conjugated.
 
