@@ -146,6 +146,74 @@ def test_random_graphs_have_the_gradients_of_the_python_engine() -> None:
         assert told(seed) == expected, seed
 
 
+RULES: dict[str, Any] = {
+    **{f"one {k}": call for k, call in enumerate(OF_ONE)},
+    **{f"two {k}": lambda a, call=call: call(a, a.detach() * 2) for k, call in enumerate(OF_TWO)},
+    "add rows": lambda a: a + a.detach()[..., :1].clone(),
+    "multiply rows": lambda a: a.detach() * a[0],
+    "divide": lambda a: a / a.detach()[-1],
+    "softmax": lambda a: a.softmax(-1),
+    "softmax of columns": lambda a: a.softmax(0),
+    "likelihood": lambda a: F.nll_loss(a.reshape(a.shape[0], -1), flambeau.zeros(a.shape[0], dtype=flambeau.int64)),
+    "likelihoods": lambda a: F.nll_loss(a.reshape(a.shape[0], -1), flambeau.zeros(a.shape[0], dtype=flambeau.int64), reduction="sum"),
+    "squares": lambda a: F.mse_loss(a, a.detach().exp()),
+    "sum of squares": lambda a: F.mse_loss(a.detach() * 2, a, reduction="sum"),
+    "cat of columns": lambda a: flambeau.cat([a, a.detach(), a], -1),
+    "stack": lambda a: flambeau.stack([a, a.detach(), a]),
+    "stack behind": lambda a: flambeau.stack([a, a], -1),
+    "expand": lambda a: a.expand(3, *a.shape),
+    "mean of one": lambda a: a.mean(0, keepdim=True),
+}
+
+
+PYTHONS = ("one 11", "two 4", "softmax of columns")  # other powers, other factors, other dimensions
+
+
+def given_to(result: Tensor, rng: random.Random) -> Tensor:
+    """A gradient of a result, row-major, of one element, or repeating some."""
+    made, way = flambeau.randn(result.shape, dtype=result.dtype), rng.random()
+    if way < 0.2:
+        return flambeau.randn((), dtype=result.dtype).expand(result.shape)
+    if way < 0.4 and result.dim():
+        return made[:1].expand(result.shape)
+    if way < 0.5 and result.dim():
+        return made[..., :1].expand(result.shape)
+    return made.transpose(0, -1).clone().transpose(0, -1) if way < 0.6 and result.dim() else made
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rules_give_what_those_in_python_give(name: str) -> None:
+    """Bit for bit, and in the same places in memory."""
+    rng, taken, rule = random.Random(name), 0, None
+    flambeau.manual_seed(0)
+    for _ in range(30):
+        shape = tuple(rng.choice((1, 2, 3, 5, 16)) for _ in range(rng.choice((1, 2, 2, 2, 3))))
+        x = flambeau.randn(shape, dtype=rng.choice((flambeau.float32, flambeau.float32, flambeau.float64)), requires_grad=True)
+        try:
+            result = RULES[name](x)
+        except (IndexError, RuntimeError, ValueError):  # sizes that do not fit
+            continue
+        node = result.grad_fn
+        if node is None or node.is_multi_output:
+            continue
+        grad = given_to(result, rng)
+        with flambeau.no_grad():
+            with machine_calls.python_only():
+                expected = [told_of(part, edge) for part, edge in zip(node.apply(grad), node.edges, strict=True)]
+            got = [told_of(part, edge) for part, edge in zip(node.apply(grad), node.edges, strict=True)]
+            assert got == expected, (type(node), shape, grad.stride())
+            rule = type(node).apply.__globals__.get("machine0")
+            taken += rule is not None and rule(node, grad) is not None
+    assert rule is None or taken > 4 or name in PYTHONS
+
+
+def told_of(part: Any, edge: Any) -> Any:
+    if part is None or edge is None:
+        return None
+    array = part._array
+    return array.shape, array.strides, array.dtype, array.tobytes(), part.requires_grad, type(part._view_of), part._storage is None
+
+
 def step(x: Tensor, w: Tensor, b: Tensor) -> None:
     ((x @ w + b).relu() * 2).sum().backward()
 

@@ -23,7 +23,6 @@ from .rules import Rule
 
 # By key of the operation and name of the operand; the same operators in the same order as the rules have them.
 FORMULAS: dict[str, dict[str, str]] = {
-    "add": {"input": "grad", "other": "grad"},
     "sub": {"input": "grad", "other": "-grad"},
     "rsub": {"input": "-grad", "other": "grad"},
     "mul": {"input": "grad * other", "other": "grad * input"},
@@ -37,7 +36,6 @@ FORMULAS: dict[str, dict[str, str]] = {
     "tanh": {"input": "grad * (1 - result * result)"},
     "sigmoid": {"input": "grad * (1 - result) * result"},
     "relu": {"input": "kept(result, grad)"},
-    "clone": {"input": "grad"},
 }
 _LOOPS = (np.add, np.subtract, np.multiply, np.divide, np.negative)
 _ADD, _SUBTRACT, _MULTIPLY, _DIVIDE, _NEGATIVE, _KEPT = range(6)
@@ -53,6 +51,7 @@ _STEPS = records.EXTRA
 _OF_EDGE = 1 + 4 * _MOST_STEPS
 _TABLE = _STEPS + _MOST_EDGES * _OF_EDGE
 _NUMBERS = _TABLE + 2 * 2 * len(_LOOPS)
+_PASSED_ALPHA = records.EXTRA  # of what passes gradients on
 _ALPHA, _EXPONENT, _SIZE = _NUMBERS + 4, _NUMBERS + 5, _NUMBERS + 6
 
 
@@ -98,7 +97,19 @@ class _Steps(ast.NodeVisitor):
         return self._step(_KEPT, a, b)
 
 
-class _Formula(Rule):
+class ResultRule(Rule):
+    """A rule that reads what the node computed."""
+
+    def saved_result(self, node: Value, triple: Value) -> Value:
+        """The array (borrowed) of the node's own result, which is kept as a tuple, and which nobody has written to since."""
+        self.require(self.field(triple, 16, "i64").eq(3))
+        array, storage = (self.field(triple, self.interpreter.tuple_items + 8 * k) for k in (0, 1))
+        self.require(self.is_exactly(array, np.ndarray) & self.is_exactly(storage, UntypedStorage))
+        self.require_unwritten(node, storage)
+        return array
+
+
+class _Formula(ResultRule):
     """A rule that interprets its record's steps."""
 
     def prepare(self) -> None:
@@ -157,7 +168,7 @@ class _Formula(Rule):
                 return block
 
             def of_array() -> Value:
-                b = self.when(self.is_exactly(thing, tuple), lambda: self._saved_result(node, thing), lambda: self._operand(node, thing, g))
+                b = self.when(self.is_exactly(thing, tuple), lambda: self.saved_result(node, thing), lambda: self._operand(node, thing, g))
                 self.require(self.same(self.dtype(b), self.dtype(g)) & self.is_row_major(b))
                 inner = common_end(self, g, b)
                 is_all, is_one = inner.eq(n), inner.eq(1)
@@ -186,14 +197,6 @@ class _Formula(Rule):
         _, no_short = self.measured(g)
         self.require_usual_strides([tensor], no_short)
         return b
-
-    def _saved_result(self, node: Value, triple: Value) -> Value:
-        """The array of the node's own result."""
-        self.require(self.field(triple, 16, "i64").eq(3))
-        array, storage = (self.field(triple, self.interpreter.tuple_items + 8 * k) for k in (0, 1))
-        self.require(self.is_exactly(array, np.ndarray) & self.is_exactly(storage, UntypedStorage))
-        self.require_unwritten(node, storage)
-        return array
 
     def put_constants(self, place: Value, size: Value) -> None:
         for k in range(2):
@@ -255,6 +258,40 @@ class _Formula(Rule):
         self.when(place.eq(0), lambda: of("f32"), lambda: of("f64"))
 
 
+def passed_rule(code: Code) -> str:
+    """Gradients of what passes them on as they are."""
+    k = Rule(code, "passed_rule")
+    node, _ = k.open()
+    grad, edges = k.argument(1), k.edges_of(node)
+    _require_alpha(k, node, _PASSED_ALPHA)
+    count, none = k.field(edges, 16, "i64"), k.object(None)
+    made = k.call_c("PyTuple_New", "ptr", count)
+    k.check(k.exists(made))
+    items, targets = (k.at(each, k.interpreter.tuple_items, "i8") for each in (made, edges))
+    k.loop(0, count, lambda i: k.store(k.incref(k.pick(k.same(k.load(targets, i, "ptr"), none), none, grad)), items, i, "ptr"))
+    k.give(made)
+    return k.finish()
+
+
+def _require_alpha(k: Rule, node: Value, place: int) -> None:
+    """Go on if the attribute ``alpha`` is 1, where there is one: the word at ``place`` says where, counted from 1."""
+
+    def look() -> None:
+        attributes = k.slot(node, Node, "attrs")
+        k.require(k.same(k.load(k.at(attributes, k.interpreter.tuple_items, "i8"), k.word(place) - 1, "ptr"), k.object(1)))
+
+    k.when(k.word(place).ne(0), look)
+
+
+def of_passed(op: Any, kind: Any) -> records.Record:
+    """The record of an operation whose gradients are that of its result."""
+    if kind.tensors or any(item.name not in ("alpha", "memory_format") for item in kind.others):
+        raise records.Unfit(op.name)
+    record = records.Record()
+    record.put(_PASSED_ALPHA, next((k + 1 for k, item in enumerate(kind.others) if item.name == "alpha"), 0))
+    return record
+
+
 def formula(code: Code) -> str:
     """Gradients of an element-wise operation, by its record's formulas."""
     k = _Formula(code, "formula")
@@ -268,12 +305,8 @@ def formula(code: Code) -> str:
     block = k.pick(block.eq(0), k.i64(_BLOCK), block)
     k.put_constants(place, size)
 
-    def alpha() -> None:
-        attributes = k.slot(node, Node, "attrs")
-        k.require(k.same(k.load(k.at(attributes, k.interpreter.tuple_items, "i8"), k.word(_ALPHA) - 1, "ptr"), k.object(1)))
-
-    k.when(k.word(_ALPHA).ne(0), alpha)
-    edges, count = k.slot(node, Node, "edges"), k.word(records.EDGES)
+    _require_alpha(k, node, _ALPHA)
+    edges, count = k.edges_of(node), k.word(records.EDGES)
     k.require(k.field(edges, 16, "i64").eq(count))
     wanted, arrays, dense = [], [], k.copy_gradient(g, repeats)
 
@@ -328,6 +361,3 @@ def of_formulas(op: Any, kind: Any) -> records.Record:
     record.put(_ALPHA, attributes.get("alpha", 0))
     record.put(_EXPONENT, names["exponent"] - _SAVED + 1 if "exponent" in names else 0)
     return record
-
-
-__all__ = ["FORMULAS", "formula", "of_formulas"]

@@ -44,6 +44,18 @@ class Rule(Product):
         self.require(self.field(items, 16, "i64").eq(count))
         return [self.field(items, self.interpreter.tuple_items + 8 * k) for k in range(count)]
 
+    def edges_of(self, node: Value) -> Value:
+        """The tuple (borrowed) of a node's edges."""
+        edges = self.slot(node, Node, "edges")
+        self.require(self.is_exactly(edges, tuple))
+        return edges
+
+    def strides_are_zero(self, a: Value) -> Value:
+        """Whether all elements of an array of some dimensions are one."""
+        strides = self.strides(a)
+        every = self.loop(0, self.ndim(a), lambda i, found: found | self.load(strides, i, "i64"), carried=(self.i64(0),))
+        return every.eq(0) & (self.ndim(a) > 0)
+
     def saved_array(self, node: Value, tensor: Value) -> Value:
         """The array of a saved tensor (borrowed) that nobody has written to since."""
         self.require(self.is_plain(tensor))

@@ -44,11 +44,6 @@ class ViewRule(Rule, View):
 
         return self.loop(0, rank, put, carried=(self.i64(1),))
 
-    def strides_are_zero(self, a: Value) -> Value:
-        strides = self.strides(a)
-        every = self.loop(0, self.ndim(a), lambda i, found: found | self.load(strides, i, "i64"), carried=(self.i64(0),))
-        return every.eq(0) & (self.ndim(a) > 0)
-
     def give_view(self, x: Value, a: Value, ndim: Value, offset: Value | int = 0, strides: Value | None = None) -> None:
         """Return a view of a tensor with the dimensions that were written down."""
         r = self.shown(a, ndim, self.like(offset, self.i64(0)), strides)
