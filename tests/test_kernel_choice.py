@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -283,7 +284,8 @@ def entry_of(name: str) -> Any:
 
 
 # Those whose work has a rate only.
-EIGHTFOLD = "matmul mm bmm nn.functional.linear softmax log_softmax _softmax_backward_data _log_softmax_backward_data".split()
+EIGHTFOLD = "matmul mm bmm nn.functional.linear _softmax_backward_data _log_softmax_backward_data".split()
+BY_RATE = {32: ("softmax", "log_softmax"), 64: ("nn.functional._layer_norm", "nn.functional._rms_norm")}
 SIXTEENFOLD = "linalg.det linalg.slogdet linalg.qr geqrf".split()
 
 
@@ -297,6 +299,8 @@ SIXTEENFOLD = "linalg.det linalg.slogdet linalg.qr geqrf".split()
         ("sqrt", 32768),
         *((name, 1024) for name in EIGHTFOLD),
         *((name, 512) for name in SIXTEENFOLD),
+        *((name, 8192 // rate) for rate, names in BY_RATE.items() for name in names),
+        ("cat", 65536),
     ],
 )
 def test_threshold(name: str, threshold: int) -> None:
@@ -366,7 +370,7 @@ def test_work(name: str) -> None:
 
 def test_all_stated_works_are_tested() -> None:
     stated = {e.key for e in entries() if isinstance(e, Entry) and e.work is not None}
-    assert stated == {*WORK, *EIGHTFOLD, *SIXTEENFOLD}
+    assert stated == {*WORK, *EIGHTFOLD, *SIXTEENFOLD, "cat", *itertools.chain(*BY_RATE.values())}
 
 
 def test_the_slow_path_decides_as_the_wrapper_does(monkeypatch: pytest.MonkeyPatch) -> None:

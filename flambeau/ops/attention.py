@@ -398,6 +398,22 @@ def _check_kinds(kind: Any, attn_mask: Any, is_causal: bool) -> None:
         raise RuntimeError(f"expected scalar type Float but found {kind.legacy}")
 
 
+def _is_usual(query: Any, key: Any, value: Any) -> bool:
+    """Whether operands fit without broadcasting, keys and values alike, and there is something to compute; nothing is said of them then."""
+    kind, of_query, of_key = query.dtype, tuple(query.shape), tuple(key.shape)
+    return (
+        kind is key.dtype
+        and kind is value.dtype
+        and kind.is_floating_point
+        and len(of_query) > 1
+        and of_key == value.shape
+        and of_query[:-2] == of_key[:-2]
+        and of_query[-1] == of_key[-1]
+        and 0 not in of_query
+        and 0 not in of_key
+    )
+
+
 def _check_shapes(query: Any, key: Any, value: Any, attn_mask: Any) -> None:
     for factor, expected, size in ((key, query.shape[-1], key.shape[-1]), (value, key.shape[-2], value.shape[-2])):
         if size != expected:
@@ -483,16 +499,17 @@ def scaled_dot_product_attention(
         result = call_override(function, (attn_mask,), args, {"scale": scale, "enable_gqa": enable_gqa})
         if result is not NotImplemented:
             return result
-    _check(query, key, value, attn_mask)
-    if not query.size(-2) or not value.numel():
-        zero = (query.sum() + key.sum() + value.sum()) * 0  # records all three and carries a NaN on, as PyTorch's do
-        return query.new_zeros((*query.shape[:-1], value.size(-1))) + zero
-    _check_kinds(query.dtype, attn_mask, is_causal)
     grouped = False
-    if enable_gqa:
-        query, key, value, attn_mask, grouped = _with_shared_heads(query, key, value, attn_mask)
-    _check_shapes(query, key, value, attn_mask)
-    width = query.size(-1)
+    if attn_mask is not None or enable_gqa or not _is_usual(query, key, value):
+        _check(query, key, value, attn_mask)
+        if not query.size(-2) or not value.numel():
+            zero = (query.sum() + key.sum() + value.sum()) * 0  # records all three and carries a NaN on, as PyTorch's do
+            return query.new_zeros((*query.shape[:-1], value.size(-1))) + zero
+        _check_kinds(query.dtype, attn_mask, is_causal)
+        if enable_gqa:
+            query, key, value, attn_mask, grouped = _with_shared_heads(query, key, value, attn_mask)
+        _check_shapes(query, key, value, attn_mask)
+    width = query.shape[-1]
     if scale is None:
         scale = 1.0 / math.sqrt(width) if width else 1.0
     if not settings.attention["math"] and not settings.attention["flash"]:

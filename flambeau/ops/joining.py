@@ -81,6 +81,7 @@ def _joining(**options: Any) -> Declare:
 @_joining(
     aliases=("concat", "concatenate"),
     canonicalize=_canonicalize_cat,
+    work="tensors.size // 8",  # NumPy copies whole rows
     # NumPy keeps the order of columns-first inputs
     fast=f"(large(arrays, dim) if arrays[0].flags.c_contiguous and {_NO_CHANNELS_LAST} else None) if arrays[0].size >= THRESHOLD "
     "else joined if (joined := _concatenate(arrays) if dim == 0 else _concatenate(arrays, dim)).flags.c_contiguous and "

@@ -186,6 +186,7 @@ NORMS: dict[str, Any] = {
         multi_output=True,
         opmath="native",
         fast=normalized,
+        work="64 * input.size" if kind == "Layer" else None,  # NumPy's passes over a row cost a launch each
         grad={"input, weight, bias": _normalized_rule},
     )(normalized)
     for kind in ("Batch", "Layer", "Group")
@@ -538,6 +539,13 @@ def sizes_of_norm(name: str, input: Any, normalized_shape: Any) -> Ints:
     return sizes
 
 
+def _is_over_rows(input: Any, sizes: Any, *parameters: Any) -> bool:
+    """Whether ``sizes`` is a tuple of the last dimension alone, and parameters fit: then there is no more to look at."""
+    if sizes.__class__ is not tuple or len(sizes) != 1 or sizes[0].__class__ is not int or not input.dim() or input.shape[-1] != sizes[0]:
+        return False
+    return all(parameter is None or parameter.shape == sizes for parameter in parameters)
+
+
 def check_parameters(sizes: Ints, **parameters: Any) -> None:
     for name, parameter in parameters.items():
         if parameter is not None and tuple(parameter.shape) != sizes:
@@ -568,8 +576,10 @@ def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = Non
         tensor([[-1.0000,  6.0000],
                 [-1.0000,  6.0000]])
     """
-    sizes = sizes_of_norm("layer_norm", input, normalized_shape)
-    check_parameters(sizes, weight=weight, bias=bias)
+    sizes = normalized_shape
+    if not _is_over_rows(input, sizes, weight, bias):
+        sizes = sizes_of_norm("layer_norm", input, normalized_shape)
+        check_parameters(sizes, weight=weight, bias=bias)
     check_float(input, "LayerNormKernelImpl")
     rows, width = product(tuple(input.shape)[: input.dim() - len(sizes)]), product(sizes)
     return NORMS["Layer"].wrapper(input, weight, bias, (rows, width), (1,), (1, width), eps)[0]
@@ -693,6 +703,7 @@ def _rms_rule(grad: Any, input: Any, weight: Any, result1: Any, width: int, eps:
     promotion="same",
     multi_output=True,
     fast=True,
+    work="64 * input.size",
     grad={"input, weight": _rms_rule},
 )
 def rms_normalized(input: Tensor, weight: Tensor | None, width: int, eps: float) -> Tensor:

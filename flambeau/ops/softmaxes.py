@@ -166,7 +166,7 @@ def log_softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, inp
 
 @op(
     fast=_SMALL_SOFTMAX,
-    work="8 * input.size",
+    work="32 * input.size",
     canonicalize=_prepare,
     opmath="native",
     grad={"input": lambda grad, result, dim, input_dtype: softmax_backward_data(grad, result, dim, input_dtype)},
@@ -200,7 +200,7 @@ def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
 
 @op(
     fast=_fast(_log_softmax),
-    work="8 * input.size",
+    work="32 * input.size",
     canonicalize=_prepare,
     opmath="native",
     grad={"input": lambda grad, result, dim, input_dtype: log_softmax_backward_data(grad, result, dim, input_dtype)},

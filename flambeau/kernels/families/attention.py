@@ -131,12 +131,17 @@ def _operands(*arrays: np.ndarray) -> tuple[np.ndarray, ...] | None:
 
 # -- one query -----------------------------------------------------------------------------------------------------------------
 class _Single(NamedTuple):
-    """Execution plan for one query a matrix: the launch, shape and strides of the output, the dtype of sums of exponentials."""
+    """Execution plan for one query a matrix: the launch, shapes of the output and of the sums of exponentials, and the sums' dtype.
+
+    Attributes:
+        strides: of the output, in bytes; None for one that is row-major.
+    """
 
     run: Callable[..., None]
     shape: tuple[int, ...]
-    strides: tuple[int, ...]
+    sums: tuple[int, ...]
     dtype: type
+    strides: tuple[int, ...] | None
 
 
 _singles: dict[Any, _Single | None] = {}  # by layouts; a cache that grows by a key at each step has a new one each time
@@ -177,42 +182,36 @@ def _plan_single(
         per_chunk=per_chunk, keys=min(keys, 1) if is_causal else keys, depth=depth, out_depth=out_depth,
         by_key=key.strides[-2] // size, by_value=value.strides[-2] // size, scale=scale,
     )  # fmt: skip
-    return _Single(run, shape, strides, wide_dtype(element))
+    is_dense = strides == contiguous_strides(shape)
+    return _Single(run, shape, shape[:-1], wide_dtype(element), None if is_dense else tuple([step * size for step in strides]))
 
 
 def _of_single(
     query: np.ndarray, key: np.ndarray, value: np.ndarray, mask: np.ndarray | None, is_causal: bool, scale: float
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    query, key, value = _with_rows(query), _with_rows(key), _with_rows(value)
+    dtype = query.dtype
+    layouts: tuple[Any, ...] = (dtype, query.shape, query.strides, key.shape, key.strides, value.shape, value.strides, is_causal, scale)
     if mask is not None:
         mask = _with_rows(mask if mask.ndim > 1 else mask.reshape(1, -1))
-    layouts: tuple[Any, ...] = (
-        query.dtype,
-        query.shape,
-        query.strides,
-        key.shape,
-        key.strides,
-        value.shape,
-        value.strides,
-        is_causal,
-        scale,
-    )
-    if mask is not None:
         layouts += (mask.dtype, mask.shape, mask.strides)
-    if key.dtype is not query.dtype or value.dtype is not query.dtype:
+    if key.dtype is not dtype or value.dtype is not dtype:
         return None
     try:
         plan = _singles[layouts]
     except KeyError:
-        if len(_singles) > 256:
-            _singles.clear()
-        plan = _singles[layouts] = _plan_single(query, key, value, mask, is_causal, float(scale))
+        query, key, value = _with_rows(query), _with_rows(key), _with_rows(value)
+        plan = _plan_single(query, key, value, mask, is_causal, float(scale))
+        if (query.strides, key.strides, value.strides) == layouts[2:7:2]:  # these can be read as they lie
+            if len(_singles) > 256:
+                _singles.clear()
+            _singles[layouts] = plan
     if plan is None:
         return None
-    out = _empty(plan.shape, plan.strides, query.dtype)
-    log_sums = np.empty(plan.shape[:-1], plan.dtype)
+    out, log_sums = np.empty(plan.shape, dtype), np.empty(plan.sums, plan.dtype)
+    if plan.strides is not None:
+        out = np.ndarray(plan.shape, dtype, out, 0, plan.strides)
     plan.run(query=query, key=key, value=value, out=out, log_sums=log_sums, mask=log_sums if mask is None else mask)
-    return laid_out(out, plan.strides), log_sums
+    return out, log_sums
 
 
 @native("nn.functional._attention")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -430,15 +431,24 @@ def _element(input: np.ndarray, *parameters: np.ndarray | None) -> str | None:
     return float_element(input.dtype)
 
 
+@lru_cache(maxsize=1024)
+def _layer_plan(element: str, centred: bool, has_weight: bool, has_bias: bool, count: int, width: int, eps: float) -> Callable[..., None]:
+    """Function of the arrays that ``layer_rows`` takes, for so many rows."""
+    units, per = rows_per_chunk(element, (count, width, 1))
+    launch: Callable[..., None] = layer_rows(element, centred, has_weight, has_bias).call(-(-units // per), eps, width, 1, units, per)
+    return launch
+
+
 def _layer(input: np.ndarray, weight: Any, bias: Any, width: int, eps: float, centred: bool) -> Arrays | None:
     element = _element(input, weight, bias)
-    if element is None or (input.ndim > 3 and not input.flags.c_contiguous):  # which may be channels-last
+    is_row_major = input.flags.c_contiguous
+    if element is None or (input.ndim > 3 and not is_row_major):  # which may be channels-last
         return None
-    result, count = empty(input.shape, input.dtype), input.size // width
-    mean, variance = np.empty((count, 1), wide_dtype(element)), np.empty((count, 1), wide_dtype(element))
-    get = layer_rows(element, centred, weight is not None, bias is not None)
-    given = np.ascontiguousarray(input), as_parameter(weight, element), as_parameter(bias, element)
-    run(get, element, (count, width, 1), *given, result, mean, variance, float(eps))
+    count, wide = input.size // width, wide_dtype(element)
+    result, mean, variance = empty(input.shape, input.dtype), np.empty((count, 1), wide), np.empty((count, 1), wide)
+    run = _layer_plan(element, centred, weight is not None, bias is not None, count, width, float(eps))
+    x = input if is_row_major else np.ascontiguousarray(input)
+    run(x, as_parameter(weight, element), as_parameter(bias, element), result, mean, variance)
     return result, mean, variance
 
 
