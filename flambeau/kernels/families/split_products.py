@@ -41,18 +41,21 @@ from .blas import call_gemm
 from .products import for_units
 from .tile_parts import LARGEST, ORDER, SCALE, Operand, add_products, pairs_of, size_of
 from .tile_registers import FEATURES, ROW, ROWS, TileRegisters
-from .tiles import below, transposed
+from .tiles import aligned, below, transposed
 
 LINES = 32  # of a block
 DEPTH = 32  # numbers of a sum that a tile has
 PARTS = 3
 TILE = ROWS * 16  # pairs
 BLOCK = PARTS * 2 * TILE
-SLAB = 16  # steps of ``DEPTH`` numbers whose sums stay in tiles
-SIDE = 8  # blocks of a part down and across: both operands' slabs fit the second cache
+SLAB = 32  # steps of ``DEPTH`` numbers whose sums stay in tiles, at most
+SIDE = 4  # blocks of a part down and across: both operands' slabs fit the second cache
 FEW = 8  # parts of a product that are cut smaller
 LEAST = 1 << 20  # multiply-adds of a part, at least
-WORTH = 96  # see ``pays``
+# Picoseconds of a product's launches, of a block, of a block's step, and of a number to pack, in the second cache and outside of it;
+# of a multiply-add elsewhere, in kernels and by the library. The latter's are a twentieth less, lest products change sides for nothing.
+STARTED, BLOCK_STORED, BLOCK_MULTIPLIED, PACKED, CLOSE = 5_000_000, 100_000, 142_000, (250, 450), 1 << 18
+OTHER, LIBRARY = (10.3, 12.8), 1 << 25
 CHUNK = 32  # blocks by steps of a chunk of packing
 _NARROW = np.dtype(ml_dtypes.bfloat16)
 
@@ -123,7 +126,7 @@ class _Splitter:
 def split(k: Builder, along: bool, is_second: bool) -> None:
     """Pack an operand. A unit is a block by a step; each chunk notes its largest number's bits behind the blocks."""
     o = k.arguments(Splitting)
-    splitter = _Splitter(k, along, is_second)
+    packed, splitter = aligned(k, o.packed), _Splitter(k, along, is_second)
 
     def unit(u: Value, largest: Value) -> Value:
         batch, rest = u // (o.blocks * o.steps), u % (o.blocks * o.steps)
@@ -131,13 +134,13 @@ def split(k: Builder, along: bool, is_second: bool) -> None:
         line, number = block * LINES, step * DEPTH
         start = batch // o.heads * o.outer_step + batch % o.heads * o.inner_step
         at = line * o.pitch + number if along else number * o.pitch + line
-        target = k.at(o.packed, ((batch * o.blocks + block) * o.steps + step) * BLOCK, "i32")
+        target = k.at(packed, ((batch * o.blocks + block) * o.steps + step) * BLOCK, "i32")
         return splitter.block(k.at(o.source, start + at, "f32"), o.pitch, o.lines - line, o.inner - number, target, largest)
 
     def chunk(c: Value) -> None:
         last = k.least((c + 1) * o.per_chunk, o.units)
         largest = k.loop(c * o.per_chunk, last, unit, carried=[k.const(0, "u32", 16)])
-        k.store(k.fold(largest, k.most), o.packed, o.units * BLOCK + c, "u32")
+        k.store(k.fold(largest, k.most), packed, o.units * BLOCK + c, "u32")
 
     k.for_chunks(chunk)
 
@@ -167,6 +170,7 @@ class Product(Record):
     n: Integer
     inner: Integer
     steps: Integer
+    slab: Integer  # steps whose sums stay in tiles
     down: Integer  # blocks of ``a``
     across: Integer  # of ``b``
     notes_a: Integer  # how many sizes were noted
@@ -186,7 +190,8 @@ class _Blocks:
     def __init__(self, k: Builder, o: Product):
         self.k, self.o = k, o
         self.tiles, self.sums = TileRegisters(k), k.scratch(4 * TILE, "f32")
-        self.is_large = k.most(self._noted(o.a, o.down, o.notes_a), self._noted(o.b, o.across, o.notes_b)) >= LARGEST
+        self.a, self.b = aligned(k, o.a), aligned(k, o.b)
+        self.is_large = k.most(self._noted(self.a, o.down, o.notes_a), self._noted(self.b, o.across, o.notes_b)) >= LARGEST
 
     def _noted(self, packed: Value, blocks: Value, notes: Value) -> Value:
         k = self.k
@@ -215,17 +220,17 @@ class _Blocks:
     def _by_tiles(self) -> None:
         k, o = self.k, self.o
         a, b = ((self.batch * blocks * o.steps) * BLOCK for blocks in (o.down, o.across))
-        a, b = k.at(o.a, a, "i32"), k.at(o.b, b, "i32")
+        a, b = k.at(self.a, a, "i32"), k.at(self.b, b, "i32")
 
         def slab(first: Value) -> None:
-            last = k.least(first + SLAB, o.steps)
+            last = k.least(first + o.slab, o.steps)
 
             def column(j: Value) -> None:
                 k.loop(self.i0, self.i1, lambda i: self._block(a, b, i, j, first, last))
 
             k.loop(self.j0, self.j1, column)
 
-        k.loop(0, o.steps, slab, step=SLAB)
+        k.loop(0, o.steps, slab, step=o.slab)
 
     def _block(self, a: Value, b: Value, i: Value, j: Value, first: Value, last: Value) -> None:
         """32 by 32 sums of products ``first`` to ``last``."""
@@ -295,8 +300,12 @@ def _up(size: int, step: int) -> int:
 
 
 def pays(m: int, n: int, inner: int) -> bool:
-    """Whether products of these sizes are worth the packing of both operands: some 30 multiply-adds for each of their numbers."""
-    return min(m, n) >= 64 and inner >= 64 and m * n >= WORTH * (m + n)
+    """Whether products of these sizes take less time than by other kernels, or by the library; measured on Sapphire Rapids."""
+    blocks, work, packed = _up(m, LINES) * _up(n, LINES), m * n * inner, (m + n) * inner
+    if min(m, n, inner) < 16:
+        return False
+    split = STARTED + BLOCK_STORED * blocks + BLOCK_MULTIPLIED * blocks * _up(inner, DEPTH) + PACKED[packed > CLOSE] * packed
+    return split < OTHER[work > LIBRARY] * work
 
 
 def _cut(m: int, n: int, inner: int) -> tuple[int, int]:
@@ -330,7 +339,7 @@ def plan(a: Layout, b: Layout, sizes: tuple[int, int, int], batch: tuple[int, in
             "inner_step": operand.inner, "blocks": blocks, "steps": steps, "units": units, "per_chunk": CHUNK,
         }  # fmt: skip
         chunks = _up(units, CHUNK)
-        packings.append((split(along, is_second).bind(chunks, **numbers), 2 * (units * BLOCK + chunks), blocks, chunks))
+        packings.append((split(along, is_second).bind(chunks, **numbers), 2 * (units * BLOCK + chunks) + ROW // 2, blocks, chunks))
     (pack_a, size_a, down, notes_a), (pack_b, size_b, across, notes_b) = packings
     height, width = _cut(m, n, inner)
     parts_across = _up(across, width)
@@ -339,7 +348,8 @@ def plan(a: Layout, b: Layout, sizes: tuple[int, int, int], batch: tuple[int, in
     launch = split_product(has_bias).bind(
         _up(count * parts, per_chunk), function=function, form_x=a.form, form_y=b.form, pitch_x=a.pitch, pitch_y=b.pitch,
         row_x=a.row, column_y=b.column, heads=batch[1], outer_x=a.outer, inner_x=a.inner, outer_y=b.outer, inner_y=b.inner,
-        m=m, n=n, inner=inner, steps=steps, down=down, across=across, notes_a=notes_a, notes_b=notes_b, height=height, width=width,
+        m=m, n=n, inner=inner, steps=steps, slab=_up(steps, _up(steps, SLAB)), down=down, across=across,
+        notes_a=notes_a, notes_b=notes_b, height=height, width=width,
         parts=parts, parts_across=parts_across, matrices=count, units=count * parts, per_chunk=per_chunk,
     )  # fmt: skip
 
