@@ -62,7 +62,7 @@ def hold(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> None:
     exact, size = left @ right, abs(left) @ abs(right)
     if bias is not None:
         exact, size = exact + bias, size + abs(bias)
-    assert (abs(got - exact) <= (a.shape[-1] / 16 + 40) * U * size).all()
+    assert (abs(got - exact) <= (a.shape[-1] / 5 + 20) * U * size).all()
 
 
 @pytest.mark.parametrize("m", [2, 16, 17, 32, 33, 70, 290])
@@ -115,9 +115,10 @@ def test_no_less_exact_than_the_library(kind: str) -> None:
         exact = a.astype(np.float64) @ b
         size = abs(a).astype(np.float64) @ abs(b)
         errors = [abs(each - exact) / (size + 2.0**-125) for each in (split(a, b), a @ b)]  # the unit of what is subnormal is 2**-149
-        least = 3 * U if inner < 64 else 0  # of so few products that sums of parts are most of the additions
-        assert errors[0].max() <= max(1.25 * errors[1].max(), least)
-        assert (errors[0] ** 2).mean() <= max((errors[1] ** 2).mean(), least**2)
+        few = 3 * U if inner < 64 else 0  # of so few products that sums of parts are most of the additions
+        alike = 1.25 if kind == "of very different sizes" else 1.0
+        assert errors[0].max() <= max(1.25 * alike * errors[1].max(), few)
+        assert (errors[0] ** 2).mean() <= max((alike * errors[1] ** 2).mean(), few**2)
 
 
 def test_whole_numbers_are_exact() -> None:
@@ -170,6 +171,9 @@ def test_operations_and_their_derivatives() -> None:
         lambda x, w, b, y: F.linear(x, w, b),
         lambda x, w, b, y: torch.bmm(x, y),
         lambda x, w, b, y: torch.addmm(b, x[0], w.t()),
+        lambda x, w, b, y: torch.addmm(x[1, :, :1], x[0], w.t(), beta=0.5, alpha=2),
+        lambda x, w, b, y: torch.baddbmm(b[:90], x, y, alpha=-1),
+        lambda x, w, b, y: torch.addbmm(b[:90], x, y, beta=0),
         lambda x, w, b, y: torch.mm(x[0].t(), y[1].t()[:80]) @ w.t(),
     ):
         planned.clear()

@@ -26,6 +26,7 @@ SMALL = 1 << 15  # multiply-adds: below this NumPy computes a product in less ti
 QUICK = 1 << 18  # the same for one product of two matrices that lie row by row, in which the library is at its best
 TURNED = 3 << 16  # elements of a left operand that lies column by column: from here on reading it in place costs more than the copy
 LARGE = 1 << 25  # from here on the library's copies of both operands pay
+NARROW = 48  # rows or columns of the result up to which they do not
 DIVIDED = 1 << 19  # multiply-adds: from here on a product is cut into two blocks at least, some 10 us each
 BLOCK = 1 << 25  # multiply-adds of a block in larger ones: every block packs one of its operands anew, so there should be few
 LENGTH = 256  # rows or columns of a block in larger ones
@@ -197,7 +198,7 @@ def own_plan(dtype: np.dtype, a: _Layout, b: _Layout, bias: str) -> _Launch | No
 def is_for_library(sizes: tuple[int, int, int], by_rows: bool) -> bool:
     """Whether a product is the library's, if there is one; ``by_rows``: whether its left operand lies row by row."""
     m, n, inner = sizes
-    return m * n * inner > LARGE or (not by_rows and m * inner >= TURNED)
+    return (m * n * inner > LARGE and min(m, n) > NARROW) or (not by_rows and m * inner >= TURNED)
 
 
 def _matrix_plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool, least: int) -> _Launch | None:
@@ -338,3 +339,34 @@ def linear(input: np.ndarray, weight: np.ndarray, bias: Any = None, least: int =
     if weight.ndim != 2 or input.ndim < 2 or input.shape[-1] != weight.shape[1]:
         return None
     return multiply(input, weight.T, bias, least)
+
+
+def _added(product: np.ndarray | None, input: np.ndarray, beta: Any, alpha: Any) -> np.ndarray | None:
+    """``beta * input + alpha * product``, in the product's memory; with beta 0 whatever ``input`` holds is ignored."""
+    if product is not None:
+        if alpha != 1:
+            product *= product.dtype.type(alpha)
+        if beta != 0:
+            product += input if beta == 1 else input * input.dtype.type(beta)
+    return product
+
+
+@native("addmm")
+def addmm(input: np.ndarray, mat1: np.ndarray, mat2: np.ndarray, beta: Any, alpha: Any) -> np.ndarray | None:
+    if beta == 1 and alpha == 1 and input.ndim == 1:
+        return multiply(mat1, mat2, input)
+    return _added(mm(mat1, mat2), input, beta, alpha)
+
+
+@native("baddbmm")
+def baddbmm(input: np.ndarray, batch1: np.ndarray, batch2: np.ndarray, beta: Any, alpha: Any) -> np.ndarray | None:
+    return _added(bmm(batch1, batch2), input, beta, alpha)
+
+
+@native("addbmm")
+def addbmm(input: np.ndarray, batch1: np.ndarray, batch2: np.ndarray, beta: Any, alpha: Any) -> np.ndarray | None:
+    """One product of the first matrices side by side with the second ones below each other, which adds up in its sums."""
+    if batch1.ndim != 3 or batch2.ndim != 3 or (len(batch1), batch1.shape[2]) != batch2.shape[:2]:
+        return None
+    left = np.ascontiguousarray(batch1.transpose(1, 0, 2)).reshape(batch1.shape[1], -1)
+    return _added(mm(left, batch2.reshape(-1, batch2.shape[2])), input, beta, alpha)
