@@ -49,7 +49,7 @@ DEPTH = 32  # numbers of a sum that a tile has
 PARTS = 3
 TILE = ROWS * 16  # pairs
 BLOCK = PARTS * 2 * TILE
-SLAB = 32  # steps of ``DEPTH`` numbers whose sums stay in tiles, at most
+SLAB = 24  # steps of ``DEPTH`` numbers whose sums stay in tiles, at most
 SIDE = 4  # blocks of a part down and across: both operands' slabs fit the second cache
 FEW = 8  # parts of a product that are cut smaller
 LEAST = 1 << 20  # multiply-adds of a part, at least
@@ -238,12 +238,19 @@ class _Blocks:
         k, o, tiles = self.k, self.o, self.tiles
         left, right = k.at(a, i * o.steps * BLOCK, "i32"), k.at(b, j * o.steps * BLOCK, "i32")
 
+        is_end = i + 1 >= self.i1
+        following = [
+            k.at(a, (k.select(is_end, self.i0, i + 1) * o.steps + first) * BLOCK, "i32"),
+            k.at(b, (k.select(is_end, j + 1, j) * o.steps + first) * BLOCK, "i32"),
+        ]
+
         def step(at: Value) -> None:
             sides = [k.at(side, at * BLOCK, "i32") for side in (left, right)]
-            lines = [(side, BLOCK + line * 16) for side in sides for line in range(BLOCK // 16)]
+            ahead = [k.select(at + 1 < last, k.at(side, BLOCK, "i32"), after) for side, after in zip(sides, following, strict=True)]
+            lines = [(side, line * 16) for side in ahead for line in range(BLOCK // 16)]
 
             def fetch(number: int) -> None:
-                """A share of the next step's lines into the first cache."""
+                """A share of the next step's lines, or of the next block's first ones, into the first cache."""
                 for side, line in lines[number :: len(ORDER[PARTS])]:
                     k.prefetch(side, line, "i32")
 
