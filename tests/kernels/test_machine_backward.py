@@ -149,6 +149,9 @@ def test_random_graphs_have_the_gradients_of_the_python_engine() -> None:
 RULES: dict[str, Any] = {
     **{f"one {k}": call for k, call in enumerate(OF_ONE)},
     **{f"two {k}": lambda a, call=call: call(a, a.detach() * 2) for k, call in enumerate(OF_TWO)},
+    "multiply columns first": lambda a: a * a.detach().transpose(0, -1).clone().transpose(0, -1),
+    "divide parts": lambda a: a[:, 1:] / flambeau.cat([a.detach(), a.detach()], -1)[:, 1 : a.shape[1]],
+    "tanh of columns first": lambda a: a.transpose(0, -1).tanh(),
     "add rows": lambda a: a + a.detach()[..., :1].clone(),
     "multiply rows": lambda a: a.detach() * a[0],
     "divide": lambda a: a / a.detach()[-1],

@@ -19,6 +19,7 @@ from ..compiler.language import Value
 from . import records
 from .code import Code
 from .forms import common_end, number_cell
+from .interpreter import ALIGNED, FLAGS
 from .rules import Rule
 
 # By key of the operation and name of the operand; the same operators in the same order as the rules have them.
@@ -44,6 +45,7 @@ _OPERATORS: dict[type, int] = {ast.Add: _ADD, ast.Sub: _SUBTRACT, ast.Mult: _MUL
 # Places of operands: the gradient, what is saved, constants, intermediate results, the result; ``_NO`` is none.
 _GRAD, _SAVED, _CONSTANT, _BETWEEN, _RESULT, _NO = 0, 1, 5, 7, 10, 11
 _MOST_EDGES, _MOST_STEPS, _BLOCK = 2, 4, 1024
+_MOST_ROWS = 64  # that are read one by one
 _UNTIL = 500  # elements: to copy more NumPy lets other threads run, which may take operands away
 # Fields of the record: of each edge the number of steps with four words each; of each dtype the loops with their data; constants; what is
 # expected of an attribute and of a saved number: its place, counted from 1.
@@ -115,9 +117,10 @@ class _Formula(ResultRule):
     def prepare(self) -> None:
         self.addresses, self.distances, self.moves = self.scratch(_NO, "ptr"), self.scratch(_NO, "i64"), self.scratch(_NO, "i64")
         self.cells, self.between = self.scratch(4, "i64"), self.scratch(3 * _BLOCK, "f64")
+        self.strided = self.scratch(_NO, "ptr")  # of operands that lie otherwise
 
     def put_operand(self, place: Value | int, address: Value, step: Value, moves: Value) -> None:
-        """Note where an operand lies, the bytes between its elements, and 1 where it goes on from block to block."""
+        """Note where an operand lies, the bytes between elements, and whether it goes on from block to block: 2 where by its strides."""
         for table, value, element in ((self.addresses, address, "ptr"), (self.distances, step, "i64"), (self.moves, moves, "i64")):
             self.store(value, table, place, element)
 
@@ -140,6 +143,7 @@ class _Formula(ResultRule):
         self.require((in_order | is_one | repeats) & (n > 0))
         self.when(in_order & ~is_one, lambda: self.require_usual_strides([grad], no_short))
         self.put_operand(_GRAD, self.data(g), self.pick(is_one, self.i64(0), size), self.cast(~is_one, "i64"))
+        self.decides = in_order & ~is_one & no_short  # NumPy's results are row-major then, however others lie
         return n, repeats
 
     def copy_gradient(self, g: Value, repeats: Value) -> Value:
@@ -169,7 +173,10 @@ class _Formula(ResultRule):
 
             def of_array() -> Value:
                 b = self.when(self.is_exactly(thing, tuple), lambda: self.saved_result(node, thing), lambda: self._operand(node, thing, g))
-                self.require(self.same(self.dtype(b), self.dtype(g)) & self.is_row_major(b))
+                self.require(self.same(self.dtype(b), self.dtype(g)))
+                return self.when(self.is_row_major(b), lambda: in_order(b), lambda: self._put_strided(i, b, g, n, block))
+
+            def in_order(b: Value) -> Value:
                 inner = common_end(self, g, b)
                 is_all, is_one = inner.eq(n), inner.eq(1)
                 repeats = ~is_all & ~is_one
@@ -184,6 +191,42 @@ class _Formula(ResultRule):
             return self.when(self.same(thing, self.object(None)), lambda: block, given)
 
         return self.loop(0, count, item, carried=(self.i64(0),))
+
+    def _put_strided(self, i: Value, b: Value, g: Value, n: Value, block: Value) -> Value:
+        """Note a saved array of the gradient's shape that lies otherwise, to be read row by row; the number of elements in a block."""
+        rank, strides = self.ndim(b), self.strides(b)
+
+        def look(d: Value, least: Value, mixed: Value) -> tuple[Value, Value]:
+            step = self.load(strides, d, "i64")
+            return step, mixed | self.cast((step > least) | (step <= 0), "i64")
+
+        _, mixed = self.loop(0, rank, look, carried=(self.i64(1 << 62), self.i64(0)))
+        self.require((mixed.eq(0) | self.decides) & self.same_sizes(b, g, self.dims) & (rank > 0))
+        _, no_short = self.measured(b)
+        columns = self.load(self.dims(b), rank - 1, "i64")
+        self.require(no_short & (columns <= _BLOCK) & (n <= columns * _MOST_ROWS) & (block.eq(0) | block.eq(columns)))
+        self.require((self.field(b, FLAGS, "i32") & ALIGNED).ne(0))
+        self.put_operand(i + _SAVED, self.data(b), self.load(strides, rank - 1, "i64"), self.i64(2))
+        self.store(b, self.strided, i + _SAVED, "ptr")
+        return columns
+
+    def _offset(self, operand: Value, i: Value, block: Value, size: Value) -> Value:
+        """Bytes from an operand's first element to that of the block which begins at element ``i``."""
+        moves = self.load(self.moves, operand, "i64")
+
+        def by_strides() -> Value:
+            array = self.load(self.strided, operand, "ptr")
+            last = self.ndim(array) - 1
+
+            def down(d: Value, row: Value, offset: Value) -> tuple[Value, Value]:
+                place = last - 1 - d
+                length = self.load(self.dims(array), place, "i64")
+                return row // length, offset + (row % length) * self.load(self.strides(array), place, "i64")
+
+            _, offset = self.loop(0, last, down, carried=(i // block, self.i64(0)))
+            return offset
+
+        return self.when(moves.eq(2), by_strides, lambda: i * size * moves)
 
     def _expect(self, i: Value, place: Value) -> None:
         def two() -> None:
@@ -220,8 +263,8 @@ class _Formula(ResultRule):
                 is_one = operands[1].eq(_NO)
                 ordered = (operands[0], self.pick(is_one, operands[2], operands[1]), operands[2])
                 for k, operand in enumerate(ordered):
-                    offset = i * size * self.load(self.moves, operand, "i64")
-                    self.store(self.at(self.load(self.addresses, operand, "ptr"), offset, "i8"), places, k, "ptr")
+                    begin = self.at(self.load(self.addresses, operand, "ptr"), self._offset(operand, i, block, size), "i8")
+                    self.store(begin, places, k, "ptr")
                     self.store(self.load(self.distances, operand, "i64"), steps, k, "i64")
 
                 def call() -> None:

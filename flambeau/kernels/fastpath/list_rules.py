@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...core.tape.node import Node
+from ...core.tensor import Tensor
 from ..compiler.language import Value
 from . import records
 from .code import Code
-from .view_rules import ViewRule
-from .views import require_usual_storage, unrecorded_view
+from .view_rules import ViewRule, put_part
+from .views import MOST_DIMS, require_usual_storage, unrecorded_view
 
-_MOST = 64  # tensors
+_MOST, _UNTIL = 64, 1 << 14  # tensors, and elements
 
 
 class _ListRule(ViewRule):
@@ -99,6 +101,65 @@ def stack_rule(code: Code) -> str:
     k.loop(axis, last, tail)  # what the dimension itself was written over
     k.parts(g, edges, count, lambda i, begin: (last, begin, begin + stride))
     return k.finish()
+
+
+def parts_rule(code: Code) -> str:
+    """The gradient of several parts of a tensor, from a list of theirs: each in its place, zeros where there is none."""
+    k = _ListRule(code, "parts_rule")
+    k.require(k.same(k.operands[2], k.emit("inttoptr i64 3 to ptr", "ptr")))  # the engine's call alone: wrappers have no such list
+    node, grads = k.argument(0), k.argument(1)
+    shape, keys = k.items(node, "attrs", 2)
+    (edge,) = k.items(node, "edges", 1)
+    k.require(~k.same(edge, k.object(None)) & k.is_exactly(grads, list) & k.is_exactly(keys, list))
+    count = k.field(grads, 16, "i64")
+    k.require((count > 0) & (count <= _MOST) & k.field(keys, 16, "i64").eq(count))
+    k.new_dims, k.new_strides = k.scratch(MOST_DIMS, "i64"), k.scratch(MOST_DIMS, "i64")
+    n, rank, dtypes = k.shape_of(shape), k.field(shape, 16, "i64"), k.slot(node, Node, "dtype")
+    k.require(k.is_exactly(dtypes, tuple) & (rank > 0) & (n < _UNTIL))
+    dtype = k.field(dtypes, k.interpreter.tuple_items)
+    place = k.place_of(dtype, (0, 1))
+    items, places = (k.field(each, k.interpreter.list_items) for each in (grads, keys))
+
+    def look(i: Value) -> None:
+        grad = k.load(items, i, "ptr")
+
+        def usual() -> None:
+            k.require(k.is_exactly(grad, Tensor))
+            k.require(~k.requires_grad(grad))
+            k.require(k.same(k.dtype(k.any_array_of(grad)), dtype))
+
+        k.when(~k.same(grad, k.object(None)), usual)
+
+    k.loop(0, count, look)
+    r = k.own(k.new_array(dtype, rank, k.new_dims))
+    k.call_c("memset", "ptr", k.data(r), k.const(0, "i32"), n * k.pick(place.eq(0), k.i64(4), k.i64(8)))
+
+    def put(i: Value) -> None:
+        grad, key = k.load(items, i, "ptr"), k.load(places, i, "ptr")
+        k.when(~k.same(grad, k.object(None)), lambda: put_part(k, r, key, k.slot(grad, Tensor, "_array")))
+
+    def put_all() -> Value:
+        k.loop(0, count, put)
+        return k.const(True, "b1")
+
+    def leave() -> None:
+        k.decref(r)
+        k.decline()
+
+    k.case(~k.attempt(put_all, lambda: k.const(False, "b1")), leave)
+    k.give_gradients(k.unrecorded(k.disown(r)))
+    return k.finish()
+
+
+def of_parts(op: Any, kind: Any) -> records.Record:
+    """The record of the derivative of an operation that gives several parts.
+
+    Raises:
+        Unfit: nodes keep something else.
+    """
+    if kind.tensors or tuple(item.name for item in kind.others) != ("input_shape", "keys"):
+        raise records.Unfit(op.name)
+    return records.Record()
 
 
 def of_lists(op: Any, kind: Any) -> records.Record:

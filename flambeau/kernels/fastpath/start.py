@@ -62,6 +62,7 @@ _FORMS = (
     class_rules.squares_rule,
     list_rules.cat_rule,
     list_rules.stack_rule,
+    list_rules.parts_rule,
     view_rules.spread_rule,
     view_rules.shape_rule,
     view_rules.turn_rule,
@@ -204,6 +205,11 @@ def start() -> None:
         return
 
     table = backward.RuleTable()
+    for key in ("_split", "_split_with_sizes", "_unbind"):  # whose wrappers in Python stay as they are
+        op = primitive(key)
+        parts = list_rules.of_parts(op, op.node)
+        builtin(key, addresses["parts_rule"], parts)
+        table.put(op.node, addresses["parts_rule"], parts)
 
     def find(op: Any, form: str, *more: Any) -> Any:
         try:

@@ -149,6 +149,22 @@ def turn_rule(code: Code) -> str:
     return k.finish()
 
 
+def put_part(k: ViewRule, r: Value, key: Value, g: Value) -> None:
+    """Write an array into the part of another that a key takes, which is a slice, or ints and slices with an ellipsis behind."""
+    several = k.is_exactly(key, tuple)
+    count = k.when(several, lambda: k.field(key, 16, "i64") - 1, lambda: k.i64(1))
+    cell = k.scratch(1, "ptr")
+    k.store(key, cell, 0, "ptr")
+    items = k.pick(several, k.at(key, k.interpreter.tuple_items, "i8"), cell)
+    ndim, offset, _ = locate(k, r, items, count, k.i64(0))
+    k.require(ndim.eq(k.ndim(g)))
+    k.loop(0, ndim, lambda i: k.require(k.load(k.new_dims, i, "i64").eq(k.load(k.dims(g), i, "i64"))))
+    k.own(k.incref(g))
+    part = k.shown(r, ndim, offset)
+    k.check(k.call_c("PyArray_CopyInto", "i32", part, g).eq(0))
+    k.drop(part, g)
+
+
 def part_rule(code: Code) -> str:
     """The gradient of a part that ints and slices take: zeros with the gradient in its place."""
     k = ViewRule(code, "part_rule")
@@ -157,23 +173,12 @@ def part_rule(code: Code) -> str:
     n, rank = k.shape_of(shape), k.field(shape, 16, "i64")
     place = k.place_of(k.dtype(g), (0, 1))
     k.require((n < k.word(records.LIMIT)) & (rank > 0))
-    several = k.is_exactly(key, tuple)
     r = k.own(k.new_array(k.dtype(g), rank, k.new_dims))
     size = k.pick(place.eq(0), k.i64(4), k.i64(8))
     k.call_c("memset", "ptr", k.data(r), k.const(0, "i32"), n * size)
 
     def put() -> Value:
-        count = k.when(several, lambda: k.field(key, 16, "i64") - 1, lambda: k.i64(1))  # an ellipsis is behind a tuple's
-        cell = k.scratch(1, "ptr")
-        k.store(key, cell, 0, "ptr")
-        items = k.pick(several, k.at(key, k.interpreter.tuple_items, "i8"), cell)
-        ndim, offset, _ = locate(k, r, items, count, k.i64(0))
-        k.require(ndim.eq(k.ndim(g)))
-        k.loop(0, ndim, lambda i: k.require(k.load(k.new_dims, i, "i64").eq(k.load(k.dims(g), i, "i64"))))
-        k.own(k.incref(g))
-        part = k.shown(r, ndim, offset)
-        k.check(k.call_c("PyArray_CopyInto", "i32", part, g).eq(0))
-        k.drop(part, g)
+        put_part(k, r, key, g)
         return k.const(True, "b1")
 
     def leave() -> None:
