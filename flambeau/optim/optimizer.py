@@ -10,6 +10,7 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any, TypeAlias
 
+from ..core.calls.machine_calls import when_there
 from ..core.dtype import float32
 from ..core.profiling import profiled
 from ..core.state import profiling, thread
@@ -40,6 +41,8 @@ class _RequiredParameter:
 
 
 required = _RequiredParameter()
+forget: list[Any] = []  # the function of machine code that takes the gradients off all groups' parameters, once it is there
+when_there("forget gradients", forget.append)
 
 _HOOK_REGISTRIES = tuple(
     f"_optimizer_{event}_{time}_hooks" for event in ("step", "state_dict", "load_state_dict") for time in ("pre", "post")
@@ -352,6 +355,8 @@ class Optimizer:
                 False fills the gradients with zeros in place.
         Source: torch.optim.Optimizer.zero_grad.
         """
+        if set_to_none is True and forget and not profiling and forget[0](self.param_groups):
+            return
         region = profiled(f"Optimizer.zero_grad#{type(self).__name__}.zero_grad") if profiling else None
         if region is not None:
             region.__enter__()

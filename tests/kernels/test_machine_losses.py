@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import random
 import sys
+import warnings
 from typing import Any
 
 import numpy as np
@@ -63,11 +64,12 @@ def outcome(call: Any, x: Any, *more: Any, **options: Any) -> Any:
     if node is not None:
         told += [type(node), node.attrs, [type(saved) for saved in node.saved], [id(edge) == id(x) for edge in node.edges]]
         (result.sum() * 3).backward()
+    if x.grad is not None:
         told += [x.grad.numpy().tobytes(), x.grad.stride(), x.grad.requires_grad]
     return told
 
 
-@pytest.mark.parametrize("name", ["cross_entropy"])
+@pytest.mark.parametrize("name", ["cross_entropy", "nll_loss"])
 def test_losses_of_classes_have_the_same_bits(name: str) -> None:
     rng, call, quick = random.Random(name), getattr(F, name), 0
     flambeau.manual_seed(0)
@@ -79,6 +81,33 @@ def test_losses_of_classes_have_the_same_bits(name: str) -> None:
         assert outcome(call, x, labels, **options) == expected, (x, labels, options)
         quick += isinstance(expected, list)
     assert quick > 300
+
+
+def test_squared_differences_have_the_same_bits() -> None:
+    rng, quick = random.Random(0), 0
+    flambeau.manual_seed(1)
+    for _ in range(400):
+        shape = tuple(rng.choice((0, 1, 2, 3, 7, 16, 33)) for _ in range(rng.randrange(4)))
+        dtype = rng.choice((flambeau.float32, flambeau.float32, flambeau.float64, flambeau.int64))
+        x, y = ((flambeau.randn(shape) * 9).to(dtype) for _ in range(2))
+        if rng.random() < 0.1:
+            y = y.double() if rng.random() < 0.5 else y.reshape(-1)
+        if rng.random() < 0.1:
+            x = x.t().contiguous().t() if x.dim() == 2 else x
+        for tensor in (x, y):
+            tensor.requires_grad_(tensor.is_floating_point() and rng.random() < 0.6)
+        options = rng.choice([{}] * 4 + [{"reduction": "sum"}, {"reduction": "none"}, {"weight": flambeau.ones(shape)}])
+
+        def gradients(x: Any = x, y: Any = y, options: Any = options) -> Any:
+            y.grad = None
+            return outcome(F.mse_loss, x, y, **options), None if y.grad is None else y.grad.numpy().tobytes()
+
+        with machine_calls.python_only(), warnings.catch_warnings(action="ignore"):
+            expected = gradients()
+        with warnings.catch_warnings(action="ignore"):
+            assert gradients() == expected, (x, y, options)
+        quick += isinstance(expected[0], list)
+    assert quick > 200
 
 
 def test_scores_that_were_written_to() -> None:
@@ -104,6 +133,8 @@ def test_objects_are_counted() -> None:
     def step() -> None:
         x.grad = None
         F.cross_entropy(x, labels).backward()
+        F.nll_loss(x, labels).backward()
+        F.mse_loss(x, x * 2).backward()
 
     things: list[Any] = [None, True, False, "mean", -100, x, labels, x._array, labels._array, np.ndarray, np.dtype(np.float32)]
     for _ in range(4):

@@ -6,6 +6,7 @@ import copy
 import gc
 import random
 import sys
+import weakref
 from typing import Any
 
 import numpy as np
@@ -263,6 +264,38 @@ def test_objects_are_counted() -> None:
             break
     assert max(map(abs, more)) < 50 and sys.getallocatedblocks() - blocks < 200
     assert storage.version > 2000 and sys.getrefcount(storage.changed) < 100
+
+
+def test_gradients_are_forgotten() -> None:
+    optimizer = made("SGD", {"lr": 0.1}, groups=2)
+    for _ in range(3):
+        for param in params_of(optimizer):
+            param.grad = torch.ones_like(param)
+        left = [weakref.ref(param.grad) for param in params_of(optimizer)]
+        for _ in range(2):
+            optimizer.zero_grad()
+        assert all(param.grad is None for param in params_of(optimizer)) and not any(ref() for ref in left)
+    other = torch.optim.SGD([torch.nn.Parameter(torch.ones(2)), torch.ones(2, requires_grad=True)])
+    params_of(other)[0].grad = params_of(other)[1].grad = torch.ones(2)
+    other.zero_grad()
+    assert all(param.grad is None for param in params_of(other))
+    params_of(other)[0].grad = torch.ones(2)
+    other.zero_grad(set_to_none=False)
+    assert params_of(other)[0].grad.tolist() == [0, 0]
+
+
+def test_lists_that_change_while_gradients_are_forgotten() -> None:
+    optimizer = made("SGD", {"lr": 0.1}, groups=2)
+
+    class Ending:
+        def __del__(self) -> None:
+            optimizer.param_groups.clear()
+
+    for param in params_of(optimizer):
+        param.grad = torch.ones_like(param)
+    params_of(optimizer)[0].grad.end = Ending()
+    optimizer.zero_grad()
+    assert not optimizer.param_groups
 
 
 def test_a_collection_at_every_allocation() -> None:

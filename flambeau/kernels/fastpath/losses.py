@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core.calls.registry import primitive
-from ..compiler.language import Value
+from ..compiler.language import SIZES, Value
 from . import records
 from .code import Code
 from .interpreter import dot_function
@@ -23,14 +23,51 @@ _EXP, _LOG, _DIVIDE, _MATMUL = (records.EXTRA + 2 * k for k in range(len(_LOOPS)
 _DOT = records.EXTRA + 2 * len(_LOOPS)
 _ONES, _SIZE = _DOT + 1, _DOT + 2
 _MOST = 256  # scores of a small matrix, see ``ops.small``; so there are at most half as many classes
+_LONGEST = 1024  # losses that are added up at once
 
 
-class _Scores(Product):
+class _Loss(Product):
+    """A loss of two operands, of which this form takes the mean."""
+
+    def require_mean(self, reduction: Value, *absent: Value) -> None:
+        """Go on for a mean, without the arguments ``absent``."""
+        self.require(self.same(reduction, self.object("mean")))
+        for thing in absent:
+            self.require(self.same(thing, self.object(None)))
+
+    def require_alike(self, a: Value, b: Value) -> Value:
+        """The number of elements of two small row-major arrays of one dtype and shape."""
+        self.require(self.is_row_major(a) & self.is_row_major(b) & self.same(self.dtype(a), self.dtype(b)))
+        self.require(self.ndim(a).eq(self.ndim(b)))
+        dims, others = self.dims(a), self.dims(b)
+        self.loop(0, self.ndim(a), lambda d: self.require(self.load(dims, d, "i64").eq(self.load(others, d, "i64"))))
+        n, _ = self.measured(a)
+        self.require((n > 0) & (n < self.word(records.LIMIT)))
+        return n
+
+    def for_element(self, place: Value, body: Any) -> None:
+        """``body`` with the element type of a dtype's place."""
+        self.when(place.eq(0), lambda: body("f32"), lambda: body("f64"))
+
+    def mean_of(self, losses: Value, n: Value, element: str, loop: Value, data: Value, result: Value) -> None:
+        """The mean of numbers, added up as NumPy does, into an array of one."""
+        cell, size, none = self.data(result), self.i64(SIZES[element]), self.i64(0)
+        self.store(self.const(0.0, element), cell, 0, element)
+        self.run(loop, data, n, [(cell, none), (losses, size), (cell, none)])
+        self.store(self.load(cell, 0, element) / self.cast(n, element), cell, 0, element)
+
+
+class _Scores(_Loss):
     """A matrix of scores and a class of each row."""
 
     def require_scores(self, a: Value) -> tuple[Value, Value]:
         """The number of rows and of columns of a small float32 matrix, row-major and without large numbers."""
-        self.require(self.is_row_major(a) & self.same(self.dtype(a), self.object(_F32)))
+        self.require(self.same(self.dtype(a), self.object(_F32)))
+        return self.require_small(a)
+
+    def require_small(self, a: Value) -> tuple[Value, Value]:
+        """The number of rows and of columns of a small row-major matrix."""
+        self.require(self.is_row_major(a))
         rows, columns = self.require_matrix(a)
         self.require(rows * columns < self.word(records.LIMIT))
         return rows, columns
@@ -52,9 +89,8 @@ class _Scores(Product):
         """A loop and its data."""
         return self.word(place, element="ptr"), self.word(place + 1, element="ptr")
 
-    def require_mean(self, reduction: Value, ignore_index: Value) -> None:
-        """Go on for means over all samples."""
-        self.require(self.same(reduction, self.object("mean")))
+    def require_all_samples(self, ignore_index: Value) -> None:
+        """Go on where no class is ignored."""
         self.require(self.integer_of(ignore_index) < 0)
 
     def row_sums(self, grown: Value, rows: Value, columns: Value, sums: Value) -> None:
@@ -68,10 +104,9 @@ def class_loss(code: Code) -> str:
     """``cross_entropy(input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing)`` of few scores."""
     k = _Scores(code, "class_loss")
     a, bits = k.begin(8)
-    target, none = k.argument(1), k.object(None)
-    for place in (2, 3, 5):
-        k.require(k.same(k.argument(place), none))
-    k.require_mean(k.argument(6), k.argument(4))
+    target = k.argument(1)
+    k.require_mean(k.argument(6), *[k.argument(place) for place in (2, 3, 5)])
+    k.require_all_samples(k.argument(4))
     k.require(k.is_exactly(k.argument(7), float))
     k.require(k.field(k.argument(7), 16, "f64").eq(0.0) & k.is_plain(target))
     rows, columns = k.require_scores(a)
@@ -100,8 +135,9 @@ def class_slope(code: Code) -> str:
     node, g = k.open()
     (edge,), (scores, target, weight) = k.items(node, "edges", 1), k.items(node, "saved", 3)
     reduction, ignore_index = k.items(node, "attrs", 2)
-    k.require(~k.same(edge, k.object(None)) & k.same(weight, k.object(None)))
-    k.require_mean(reduction, ignore_index)
+    k.require(~k.same(edge, k.object(None)))
+    k.require_mean(reduction, weight)
+    k.require_all_samples(ignore_index)
     k.require(k.same(k.dtype(g), k.object(_F32)) & k.ndim(g).eq(0))
     a = k.saved_array(node, scores)
     rows, columns = k.require_scores(a)
@@ -126,6 +162,118 @@ def class_slope(code: Code) -> str:
     return k.finish()
 
 
+# -- likelihoods --------------------------------------------------------------------------------------------------------------------------
+def likelihood(code: Code) -> str:
+    """``nll_loss(input, target, weight, size_average, ignore_index, reduce, reduction)`` of few scores."""
+    k = _Scores(code, "likelihood")
+    a, bits = k.begin(7)
+    target = k.argument(1)
+    k.require_mean(k.argument(6), *[k.argument(place) for place in (2, 3, 5)])
+    k.require_all_samples(k.argument(4))
+    k.require(k.is_plain(target))
+    place, loop, its, dtype = k.loop_for(k.dtype(a), (0, 1))
+    rows, columns = k.require_small(a)
+    labels, data, losses = k.require_classes(k.any_array_of(target), rows, columns), k.data(a), k.scratch(_LONGEST, "f64")
+    r = k.new_array(dtype, k.i64(0), k.null)
+
+    def compute(element: str) -> None:
+        k.loop(0, rows, lambda i: k.store(-k.load(data, i * columns + k.load(labels, i, "i64"), element), losses, i, element))
+        k.mean_of(losses, rows, element, loop, its, r)
+
+    k.for_element(place, compute)
+    k.answer_new(r, bits)
+    return k.finish()
+
+
+def likelihood_slope(code: Code) -> str:
+    """The gradient of a mean likelihood of few scores."""
+    k = _Slopes(code, "likelihood_slope")
+    node, g = k.open()
+    (edge,), (target, weight) = k.items(node, "edges", 1), k.items(node, "saved", 2)
+    reduction, ignore_index, shape = k.items(node, "attrs", 3)
+    k.require(~k.same(edge, k.object(None)) & k.ndim(g).eq(0) & k.is_exactly(shape, tuple))
+    k.require_mean(reduction, weight)
+    k.require_all_samples(ignore_index)
+    place, _, _, dtype = k.loop_for(k.dtype(g), (0, 1))
+    k.require(k.field(shape, 16, "i64").eq(2))
+    rows, columns = (k.integer_of(k.field(shape, k.interpreter.tuple_items + 8 * d)) for d in (0, 1))
+    k.require((rows > 0) & (columns > 0) & (rows < _LONGEST) & (columns < _LONGEST))
+    labels = k.require_classes(k.saved_array(node, target), rows, columns)
+    r = k.matrix(dtype, rows, columns)
+
+    def compute(element: str) -> None:
+        share, data = k.load(k.data(g), 0, element) / k.cast(rows, element), k.data(r)
+        k.loop(0, rows * columns, lambda i: k.store(k.const(0.0, element), data, i, element))
+        k.loop(0, rows, lambda i: k.store(-share, data, i * columns + k.load(labels, i, "i64"), element))
+
+    k.for_element(place, compute)
+    k.give_gradients(k.unrecorded(r))
+    return k.finish()
+
+
+# -- squared differences ------------------------------------------------------------------------------------------------------------------
+def squared_loss(code: Code) -> str:
+    """``mse_loss(input, target, size_average, reduce, reduction, weight)`` of few elements."""
+    k = _Loss(code, "squared_loss")
+    a, bits = k.begin(6)
+    target = k.argument(1)
+    k.require_mean(k.argument(4), *[k.argument(place) for place in (2, 3, 5)])
+    k.require(k.is_plain(target))
+    b = k.any_array_of(target)
+    place, loop, its, dtype = k.loop_for(k.dtype(a), (0, 1))
+    n, losses = k.require_alike(a, b), k.scratch(_LONGEST, "f64")
+    r = k.new_array(dtype, k.i64(0), k.null)
+
+    def compute(element: str) -> None:
+        def square(i: Value) -> None:
+            apart = k.load(k.data(a), i, element) - k.load(k.data(b), i, element)
+            k.store(apart * apart, losses, i, element)
+
+        k.loop(0, n, square)
+        k.mean_of(losses, n, element, loop, its, r)
+
+    k.for_element(place, compute)
+    k.answer_new(r, bits)
+    return k.finish()
+
+
+def squared_slope(code: Code) -> str:
+    """The gradients of a mean of few squared differences."""
+    k = _Slopes(code, "squared_slope")
+    node, g = k.open()
+    edges, (x, target), (reduction,) = k.items(node, "edges", 2), k.items(node, "saved", 2), k.items(node, "attrs", 1)
+    none = k.object(None)
+    k.require(~k.same(edges[0], none) & k.ndim(g).eq(0))
+    k.require_mean(reduction)
+    place, _, _, dtype = k.loop_for(k.dtype(g), (0, 1))
+    a, b = k.saved_array(node, x), k.saved_array(node, target)
+    k.require(k.same(k.dtype(a), dtype))
+    n = k.require_alike(a, b)
+    r = k.own(k.new_array(dtype, k.ndim(a), k.dims(a)))
+
+    def compute(element: str) -> None:
+        factor = k.load(k.data(g), 0, element) * k.cast(k.const(2.0, "f64") / k.cast(n, "f64"), element)
+
+        def slope(i: Value) -> None:
+            k.store((k.load(k.data(a), i, element) - k.load(k.data(b), i, element)) * factor, k.data(r), i, element)
+
+        k.loop(0, n, slope)
+
+    k.for_element(place, compute)
+
+    def of_target() -> Value:
+        other = k.new_array(dtype, k.ndim(r), k.dims(r))
+        k.for_element(
+            place, lambda element: k.loop(0, n, lambda i: k.store(-k.load(k.data(r), i, element), k.data(other), i, element)) or None
+        )
+        return k.disown(k.unrecorded(other))
+
+    second = k.own(k.when(k.same(edges[1], none), lambda: k.incref(none), of_target))
+    k.give_gradients(k.unrecorded(k.disown(r)), second)
+    return k.finish()
+
+
+# -- records ------------------------------------------------------------------------------------------------------------------------------
 def _of_scores(op: Any) -> records.Record:
     if not loops_are_dots():
         raise records.Unfit(op.name)
@@ -159,3 +307,31 @@ def of_class_slope(op: Any, kind: Any) -> records.Record:
         Unfit: the loops are others than those of the rule in Python.
     """
     return _of_scores(op)
+
+
+def _of_means(op: Any) -> records.Record:
+    record = records.Record()
+    record.put_loops(np.add, [_F32, _F64])
+    record.put_limit(op, _LONGEST)
+    return record
+
+
+def of_mean_loss(composite: Any) -> records.Record:
+    """The record of ``nll_loss`` or ``mse_loss``.
+
+    Raises:
+        Unfit: the loops are others than those of the function in Python.
+    """
+    op = primitive("_" + composite.name, "nn.functional")
+    record = _of_means(op)
+    record.put_history(op, {name: composite.names.index(name) for name in op.names})
+    return record
+
+
+def of_mean_slope(op: Any, kind: Any) -> records.Record:
+    """The record of the derivative of such a loss.
+
+    Raises:
+        Unfit: the loops are others than those of the rule in Python.
+    """
+    return _of_means(op)

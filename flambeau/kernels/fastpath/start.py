@@ -92,8 +92,13 @@ _FORMS = (
     broadcasts.chosen,
     backward.backward,
     steps.step,
+    steps.forget,
     losses.class_loss,
     losses.class_slope,
+    losses.likelihood,
+    losses.likelihood_slope,
+    losses.squared_loss,
+    losses.squared_slope,
 )
 _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
     "transpose": ("transposed", records.of_views),
@@ -128,6 +133,8 @@ _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
     "arange": ("counting", numbers.of_nothing),
     "tensor": ("listed", numbers.of_nothing),
     "nn.functional.cross_entropy": ("class_loss", losses.of_class_loss),
+    "nn.functional.nll_loss": ("likelihood", losses.of_mean_loss),
+    "nn.functional.mse_loss": ("squared_loss", losses.of_mean_loss),
     "Tensor.contiguous": ("contiguous", numbers.of_nothing),
 }
 
@@ -147,10 +154,13 @@ _RULES: dict[str, tuple[str, Callable[[Any, Any], records.Record]]] = {
     **dict.fromkeys(("t", "transpose"), ("turn_rule", view_rules.of_turns)),
     **dict.fromkeys(("_select", "_slice"), ("part_rule", view_rules.of_parts)),
     "nn.functional._cross_entropy": ("class_slope", losses.of_class_slope),
+    "nn.functional._nll_loss": ("likelihood_slope", losses.of_mean_slope),
+    "nn.functional._mse_loss": ("squared_slope", losses.of_mean_slope),
 }
 # Functions that belong to no operation.
 _ALONE: dict[str, tuple[str, Callable[..., records.Record]]] = {
     "optimizer step": ("step", steps.of_steps),
+    "forget gradients": ("forget", records.Record),
     "number": ("number", numbers.of_numbers),
     "converted": ("converted", lambda name: casts.of_casts(primitive("_to_copy"))),
     "detached": ("detached", numbers.of_nothing),

@@ -8,6 +8,7 @@ Then the rule's kernel is called for each group. Whatever differs is left to Pyt
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from ctypes import CDLL, c_double, c_void_p, cast
 from functools import cache
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 
 from ...core import state
 from ...core.storage import UntypedStorage
-from ...core.tensor import Tensor
+from ...core.tensor import Parameter, Tensor
 from ..compiler.language import Value
 from . import records
 from .code import Code
@@ -242,6 +243,48 @@ def _run(k: Step, group: Value) -> None:
     k.loop(0, k.read(group, GROUP, "row_count"), row)
     kernel, arguments = k.read(group, GROUP, "kernel", 0, "ptr"), k.read(group, GROUP, "arguments", 0, "ptr")
     k.call_c(kernel, "i64", arguments, k.i64(0), k.read(group, GROUP, "chunks"), k.object(np.ndarray))
+
+
+def forget(code: Code) -> str:
+    """``f(groups)``: take the gradients off all parameters. It may leave the rest to Python after some."""
+    k = Form(code, "forget")
+    k.require_count(1)
+    groups = k.argument(0)
+    k.require(k.is_exactly(groups, list))
+
+    yes, no = k.const(True, "b1"), k.const(False, "b1")
+
+    def each(things: Value, body: Callable[[Value], Value]) -> Value:
+        """Whether ``body`` did all of a list's items; what it calls may change the list."""
+        k.incref(things)
+
+        def step(i: Value, _: Value) -> tuple[Value, Value]:
+            return i + 1, body(k.load(k.field(things, k.interpreter.list_items), i, "ptr"))
+
+        _, done = k.repeat(lambda i, done: done & (i < k.field(things, 16, "i64")), step, (k.i64(0), yes))
+        k.call_c("Py_DecRef", None, things)
+        return done
+
+    def clear(param: Value) -> Value:
+        def drop() -> Value:
+            grad = k.slot(param, Tensor, "_grad")
+            k.put(k.null, param, k.interpreter.slot(Tensor, "_grad"))
+            k.call_c("Py_DecRef", None, grad)  # or null
+            return yes
+
+        return k.when(k.is_exactly(param, Parameter), drop, lambda: no)
+
+    def group(options: Value) -> Value:
+        def of_params() -> Value:
+            params = k.call_c("PyDict_GetItemWithError", "ptr", options, k.object("params"))
+            is_list = k.when(k.exists(params), lambda: k.is_exactly(params, list), lambda: no)
+            return k.when(is_list, lambda: each(params, clear), lambda: no)
+
+        return k.when(k.is_exactly(options, dict), of_params, lambda: no)
+
+    k.require(each(groups, group))
+    k.give(k.incref(k.object(True)))
+    return k.finish()
 
 
 @cache
