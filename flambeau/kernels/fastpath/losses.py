@@ -185,32 +185,6 @@ def likelihood(code: Code) -> str:
     return k.finish()
 
 
-def likelihood_slope(code: Code) -> str:
-    """The gradient of a mean likelihood of few scores."""
-    k = _Slopes(code, "likelihood_slope")
-    node, g = k.open()
-    (edge,), (target, weight) = k.items(node, "edges", 1), k.items(node, "saved", 2)
-    reduction, ignore_index, shape = k.items(node, "attrs", 3)
-    k.require(~k.same(edge, k.object(None)) & k.ndim(g).eq(0) & k.is_exactly(shape, tuple))
-    k.require_mean(reduction, weight)
-    k.require_all_samples(ignore_index)
-    place, _, _, dtype = k.loop_for(k.dtype(g), (0, 1))
-    k.require(k.field(shape, 16, "i64").eq(2))
-    rows, columns = (k.integer_of(k.field(shape, k.interpreter.tuple_items + 8 * d)) for d in (0, 1))
-    k.require((rows > 0) & (columns > 0) & (rows < _LONGEST) & (columns < _LONGEST))
-    labels = k.require_classes(k.saved_array(node, target), rows, columns)
-    r = k.matrix(dtype, rows, columns)
-
-    def compute(element: str) -> None:
-        share, data = k.load(k.data(g), 0, element) / k.cast(rows, element), k.data(r)
-        k.loop(0, rows * columns, lambda i: k.store(k.const(0.0, element), data, i, element))
-        k.loop(0, rows, lambda i: k.store(-share, data, i * columns + k.load(labels, i, "i64"), element))
-
-    k.for_element(place, compute)
-    k.give_gradients(k.unrecorded(r))
-    return k.finish()
-
-
 # -- squared differences ------------------------------------------------------------------------------------------------------------------
 def squared_loss(code: Code) -> str:
     """``mse_loss(input, target, size_average, reduce, reduction, weight)`` of few elements."""
@@ -234,42 +208,6 @@ def squared_loss(code: Code) -> str:
 
     k.for_element(place, compute)
     k.answer_new(r, bits)
-    return k.finish()
-
-
-def squared_slope(code: Code) -> str:
-    """The gradients of a mean of few squared differences."""
-    k = _Slopes(code, "squared_slope")
-    node, g = k.open()
-    edges, (x, target), (reduction,) = k.items(node, "edges", 2), k.items(node, "saved", 2), k.items(node, "attrs", 1)
-    none = k.object(None)
-    k.require(~k.same(edges[0], none) & k.ndim(g).eq(0))
-    k.require_mean(reduction)
-    place, _, _, dtype = k.loop_for(k.dtype(g), (0, 1))
-    a, b = k.saved_array(node, x), k.saved_array(node, target)
-    k.require(k.same(k.dtype(a), dtype))
-    n = k.require_alike(a, b)
-    r = k.own(k.new_array(dtype, k.ndim(a), k.dims(a)))
-
-    def compute(element: str) -> None:
-        factor = k.load(k.data(g), 0, element) * k.cast(k.const(2.0, "f64") / k.cast(n, "f64"), element)
-
-        def slope(i: Value) -> None:
-            k.store((k.load(k.data(a), i, element) - k.load(k.data(b), i, element)) * factor, k.data(r), i, element)
-
-        k.loop(0, n, slope)
-
-    k.for_element(place, compute)
-
-    def of_target() -> Value:
-        other = k.new_array(dtype, k.ndim(r), k.dims(r))
-        k.for_element(
-            place, lambda element: k.loop(0, n, lambda i: k.store(-k.load(k.data(r), i, element), k.data(other), i, element)) or None
-        )
-        return k.disown(k.unrecorded(other))
-
-    second = k.own(k.when(k.same(edges[1], none), lambda: k.incref(none), of_target))
-    k.give_gradients(k.unrecorded(k.disown(r)), second)
     return k.finish()
 
 
@@ -326,12 +264,3 @@ def of_mean_loss(composite: Any) -> records.Record:
     record = _of_means(op)
     record.put_history(op, {name: composite.names.index(name) for name in op.names})
     return record
-
-
-def of_mean_slope(op: Any, kind: Any) -> records.Record:
-    """The record of the derivative of such a loss.
-
-    Raises:
-        Unfit: the loops are others than those of the rule in Python.
-    """
-    return _of_means(op)

@@ -96,9 +96,7 @@ _FORMS = (
     losses.class_loss,
     losses.class_slope,
     losses.likelihood,
-    losses.likelihood_slope,
     losses.squared_loss,
-    losses.squared_slope,
 )
 _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
     "transpose": ("transposed", records.of_views),
@@ -154,8 +152,6 @@ _RULES: dict[str, tuple[str, Callable[[Any, Any], records.Record]]] = {
     **dict.fromkeys(("t", "transpose"), ("turn_rule", view_rules.of_turns)),
     **dict.fromkeys(("_select", "_slice"), ("part_rule", view_rules.of_parts)),
     "nn.functional._cross_entropy": ("class_slope", losses.of_class_slope),
-    "nn.functional._nll_loss": ("likelihood_slope", losses.of_mean_slope),
-    "nn.functional._mse_loss": ("squared_slope", losses.of_mean_slope),
 }
 # Functions that belong to no operation.
 _ALONE: dict[str, tuple[str, Callable[..., records.Record]]] = {
