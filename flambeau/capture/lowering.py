@@ -32,7 +32,7 @@ from .fusion import factors, fused
 from .graph import Graph, Node, Value, replaced, values_in
 from .interpret import function_of, is_checked
 from .launches import Captured
-from .lifetimes import delayed, hastened, most_bytes
+from .lifetimes import crowded, delayed, hastened, most_bytes
 from .lookups import looked_up
 from .memory import address_of, array_at, extent
 from .planning import Memory, place, rounded, write_over
@@ -87,19 +87,27 @@ class Lowered:
         self.graph = graph
         self.plan: Plan | None = None
         self._groups = groups  # the graph before it was arranged; None where it is not to be arranged anew
+        self._in_place = None if groups is not None else frozenset[Node]()  # nodes whose kernels are to need no memory; None: not known
         self._run: Callable[..., list[np.ndarray]] = self._first
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         return self._run(arrays)
 
     def _first(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        trial = _Trial(self.graph, arrays)
+        trial = _Trial(self.graph, arrays, self._in_place or frozenset())
         outputs = run_ignoring_fp(trial.run)
-        if self._is_arranged_anew():
+        if self._is_arranged_anew() or self._is_crowded():
             return outputs
         self.plan = trial.plan(_again(weakref.ref(self)))
         self._run = self.plan.run
         return outputs
+
+    def _is_crowded(self) -> bool:
+        """Whether other kernels are wanted for the next call, for those of this one need too much memory."""
+        if self._in_place is not None:
+            return False
+        self._in_place = crowded(self.graph, rules.scratch_of, rules.may_be_in_place)
+        return bool(self._in_place)
 
     def _is_arranged_anew(self) -> bool:
         """Whether there is another graph for the next call: by now it is known how much memory kernels need for themselves."""
@@ -138,10 +146,14 @@ def _listed(function: Callable[..., Any]) -> Callable[..., list[np.ndarray]]:
 
 
 class _Trial:
-    """One run of a graph node by node, during which its plan is made."""
+    """One run of a graph node by node, during which its plan is made.
 
-    def __init__(self, graph: Graph, arrays: Sequence[np.ndarray]):
-        self.graph = graph
+    Attributes:
+        in_place: nodes whose kernels are to need no memory for themselves.
+    """
+
+    def __init__(self, graph: Graph, arrays: Sequence[np.ndarray], in_place: frozenset[Node] = frozenset()):
+        self.graph, self.in_place = graph, in_place
         self.root: dict[Value, tuple[Value, int]] = {}  # whose memory a value shows, and how many bytes from its beginning
         self.memory: dict[Value, Memory] = {}  # by root
         self.arrays: dict[Value, np.ndarray] = dict(zip(graph.inputs, arrays, strict=True))

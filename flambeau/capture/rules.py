@@ -142,12 +142,13 @@ _STRUCTURED = frozenset(("offsets", "crow_indices", "ccol_indices", "lengths", "
 
 def _captured(trial: Trial, node: Node) -> tuple[Captured | None, list[np.ndarray] | None]:
     """The launches of an operation's native kernel, found once for all nodes that look alike, and results if they are there by now."""
-    function = _native_function(node)
+    is_in_place = node in trial.in_place
+    function = _native_function(node, is_in_place)
     if function is None:
         return None, None
     args = [trial.array(arg) for arg in node.args]
     try:
-        key = _key_of(node)
+        key = _key_of(node, is_in_place)
         return _found[key], None
     except KeyError:
         pass
@@ -177,8 +178,13 @@ def scratch_of(node: Node) -> int:
     return sum(found.scratch) - overwriting.spared(node, found.scratch) if found is not None else 0
 
 
-def _key_of(node: Node) -> tuple[Any, ...]:
-    return node.op, node.dtypes, pool.threads, tuple(_looks(node))
+def may_be_in_place(node: Node) -> bool:
+    """Whether there is also a kernel that needs no memory for itself."""
+    return node.kind == "op" and _name_of(node.op.key) in _MATRICES
+
+
+def _key_of(node: Node, is_in_place: bool = False) -> tuple[Any, ...]:
+    return node.op, node.dtypes, pool.threads, is_in_place, tuple(_looks(node))
 
 
 def _looks(node: Node) -> list[Any]:
@@ -198,8 +204,12 @@ def _looks(node: Node) -> list[Any]:
     return looks
 
 
-def _native_function(node: Node) -> Callable[..., list[np.ndarray]] | None:
-    """The native kernel of an operation as a function of recorded arguments, which raises ``Refused`` where it declines."""
+def _native_function(node: Node, is_in_place: bool = False) -> Callable[..., list[np.ndarray]] | None:
+    """The native kernel of an operation as a function of recorded arguments, which raises ``Refused`` where it declines.
+
+    Args:
+        is_in_place: whether it is one that needs no memory for itself.
+    """
     op, (compute, result) = node.op, node.dtypes
     if not op.elementwise and op.key not in _OF_PARTS and host.choice_for(op) is None:
         return None
@@ -207,7 +217,7 @@ def _native_function(node: Node) -> Callable[..., list[np.ndarray]] | None:
         return None  # a whole number of no dimensions may be looked at, and no other one can be tried in its place
     if any(name in _STRUCTURED and values for name, values in zip(op.names, node.args, strict=False) if values.__class__ is Value):
         return None
-    own = partial(call_kernel, op.kernel, op) if op.key in _OF_PARTS else _kernel_of(op.key)
+    own = partial(call_kernel, op.kernel, op) if op.key in _OF_PARTS else _kernel_of(op.key, gemm.IN_PLACE if is_in_place else 0)
 
     def run(*values: Any) -> list[np.ndarray]:
         made = host.run_in_bfloat16(op, values, result)
@@ -314,19 +324,24 @@ def _class_slope(trial: Trial, node: Node) -> bool:
 
 
 # Native kernels that take operands of any size when they are asked so, by the operations' names in their modules.
+_MATRICES = ("matmul", "mm", "bmm", "linear")
 _OF_ANY_SIZE = (
-    (gemm, ("matmul", "mm", "bmm", "linear")),
+    (gemm, _MATRICES),
     (recurrent, [f"{name}{way}" for name in ("lstm_layer", "gru_layer", "rnn_layer", "recurrent_steps") for way in ("", "_backward")]),
 )
 
 
-def _kernel_of(key: str) -> Callable[..., Any] | None:
+def _name_of(key: str) -> str:
+    return key.rpartition(".")[2].removeprefix("_")
+
+
+def _kernel_of(key: str, least: int) -> Callable[..., Any] | None:
     """The native kernel of an operation that takes operands of any size, as a function of them."""
-    name = key.rpartition(".")[2].removeprefix("_")
+    name = _name_of(key)
     for module, names in _OF_ANY_SIZE:
         if name in names:
             kernel = getattr(module, name)
-            return lambda operands: kernel(*operands, least=0)
+            return lambda operands: kernel(*operands, least=least)
     return None
 
 

@@ -58,9 +58,9 @@ def test_gradients_are_written_over_activations() -> None:
 
 @needs_kernels
 def test_gradients_of_several_dimensions_are_written_over_what_was_kept() -> None:
-    weights = [torch.randn(256, 64, requires_grad=True), torch.randn(64, 256, requires_grad=True)]
-    run = ran(lambda x: F.linear(F.gelu(F.linear(x, weights[0])), weights[1]).tanh(), torch.randn(4, 40, 64), parameters=weights)
-    assert groups(run) == 1 and run.plan.arena_bytes < 2.3 * bytes_of(160, 256)
+    weights = [torch.randn(128, 64, requires_grad=True), torch.randn(64, 128, requires_grad=True)]
+    run = ran(lambda x: F.linear(F.gelu(F.linear(x, weights[0])), weights[1]).tanh(), torch.randn(4, 20, 64), parameters=weights)
+    assert groups(run) == 1 and run.plan.arena_bytes < 2.6 * bytes_of(80, 128)
 
 
 @needs_kernels

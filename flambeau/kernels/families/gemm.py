@@ -25,6 +25,7 @@ from .tile_registers import instructions
 SMALL = 1 << 15  # multiply-adds: below this NumPy computes a product in less time than a kernel's start
 QUICK = 1 << 18  # the same for one product of two matrices that lie row by row, in which the library is at its best
 TURNED = 3 << 16  # elements of a left operand that lies column by column: from here on reading it in place costs more than the copy
+IN_PLACE = -1  # in place of such a bound: products of any size, and operands are read as they lie, without packed copies
 LARGE = 1 << 25  # from here on the library's copies of both operands pay
 NARROW = 48  # rows or columns of the result up to which they do not
 DIVIDED = 1 << 19  # multiply-adds: from here on a product is cut into two blocks at least, some 10 us each
@@ -211,7 +212,7 @@ def _matrix_plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool, least:
     size = dtype.itemsize
     if 0 < least and work <= QUICK and len(a[0]) == 2 and a[1][1] == b[1][1] == size:
         return None
-    if (by_tiles := _split_plan(dtype, a, b, has_bias)) is not None:
+    if least != IN_PLACE and (by_tiles := _split_plan(dtype, a, b, has_bias)) is not None:
         return by_tiles
     columns = "columns" if has_bias else ""
     if is_for_library((m, n, inner), a[1][-1] == size):
@@ -277,7 +278,7 @@ def multiply(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None, least
     """``a @ b (+ bias)`` for ``(*, m, k)`` and ``(k, n)``, or equal batches of up to 2 dimensions; None where NumPy is to do it.
 
     Args:
-        least: multiply-adds below which it is.
+        least: multiply-adds below which it is, or ``IN_PLACE``.
     """
     dtype = a.dtype
     if b.dtype is not dtype:
