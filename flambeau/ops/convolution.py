@@ -207,6 +207,7 @@ def _finished(result: np.ndarray, bias: Any, last: bool) -> np.ndarray:
     grad={"input, weight, bias": _derivatives},
     autocast={"cuda": "narrow"},
     forward="bilinear",
+    in_bfloat16=True,
 )
 def convolution(
     input: Tensor,
@@ -273,6 +274,7 @@ def _weight_other(grad: Any, input: Any, stride: Ints, padding: Ints, dilation: 
     promotion="same",
     fast=True,
     grad={"input": _weight_input, "other": _weight_other},
+    in_bfloat16=True,
 )
 def convolution_weight(input: Tensor, other: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Tensor:
     """Correlation of a convolution's input with something of its output's shape: the gradient of the weight."""

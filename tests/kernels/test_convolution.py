@@ -361,6 +361,48 @@ def test_numbers_in_tiles(kind: str) -> None:
         assert error.max() <= 2.0**-126, f"{name}: off by {np.abs(array - wanted[name]).max()}"
 
 
+@pytest.mark.skipif(narrow_products.instructions() != "tiles" or not native.switch.on, reason="needs tiles")
+@pytest.mark.parametrize("kind", ["planes", "last", "transposed", "line", "infinite"])
+def test_bfloat16_in_tiles(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums are float32's; only results are rounded."""
+    monkeypatch.setattr(tiled_convolution, "WORTH", np.inf)
+    monkeypatch.setattr(convolution, "_plans", {})
+    torch.manual_seed(0)
+    rank = 1 if kind == "line" else 2
+    x, weight, bias = torch.randn(3, 40, *(13, 12)[:rank]), torch.randn(48, 40, *(3, 3)[:rank]), torch.randn(48)
+    function = F.conv1d if rank == 1 else F.conv_transpose2d if kind == "transposed" else F.conv2d
+    if kind == "transposed":
+        weight = weight.swapaxes(0, 1)
+    if kind == "last":
+        x = x.contiguous(memory_format=torch.channels_last)
+    if kind == "infinite":
+        x[1, 2, 3, 4] = torch.inf
+    narrow = [each.bfloat16().requires_grad_() for each in (x, weight, bias)]
+    wide = [each.detach().float().requires_grad_() for each in narrow]
+    results = []
+    for operands in (narrow, wide):
+        out = function(*operands, stride=2, padding=1)
+        grad = torch.ones_like(out).cumsum(1) % 7 - 3
+        results.append([out, *torch.autograd.grad(out, operands, grad)])
+    assert all(plan is not convolution._none for plan in convolution._plans.values())
+    for got, exact in zip(*results, strict=True):
+        assert got.dtype is torch.bfloat16 and got.stride() == exact.stride()
+        torch.testing.assert_close(got.float(), exact, rtol=2**-8, atol=2e-3, equal_nan=True)
+
+
+@pytest.mark.skipif(narrow_products.instructions() != "tiles" or not native.switch.on, reason="needs tiles")
+def test_bfloat16_operands_that_do_not_fit() -> None:
+    x, weight = torch.randn(2, 32, 9, 9).bfloat16(), torch.randn(32, 32, 3, 3).bfloat16()
+    for operands, error in (
+        ((x[:, :5], weight), "channels"),
+        ((x[..., :1], weight), "Kernel size"),
+        ((x, weight, torch.ones(3).bfloat16()), "bias"),
+    ):
+        with pytest.raises(RuntimeError, match=error):
+            F.conv2d(*operands)
+    assert F.conv2d(x[:0], weight).shape == (0, 32, 7, 7)
+
+
 PROGRAM = """
 import numpy as np
 from tests.kernels import test_convolution as t

@@ -235,7 +235,7 @@ def from_planes(x: np.ndarray, out: np.ndarray) -> None:
 
 
 def _turn(x: np.ndarray, out: np.ndarray, n: int, rows: int, columns: int) -> None:
-    lanes = targets.current().width // x.itemsize
+    lanes = targets.current().width // max(x.itemsize, 4)  # narrower numbers are float32 in registers
     turn(ELEMENTS[x.dtype])(n * -(-columns // lanes), id(x), id(out), rows, columns)
 
 

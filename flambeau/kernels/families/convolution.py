@@ -13,14 +13,16 @@ All that follows from shapes, strides and geometry is worked out once: a *plan* 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from ...core.arrays.native import native
+from ...core.layout import is_channels_last
 from ..compiler import target as targets
 from ..compiler.language import ELEMENTS, FLOATS
 from ..compiler.memory import empty
@@ -181,6 +183,12 @@ def _product(
     return tiled or _plain_product(x, by_weight, table, step, out, groups, channels)
 
 
+def _require_wide(x: np.ndarray) -> None:
+    """Raise _LeftToOthersError for numbers that are multiplied in tiles only."""
+    if x.dtype not in FLOATS:
+        raise _LeftToOthersError
+
+
 def _tiled_product(
     x: np.ndarray, by_weight: tuple[int, int, int], table: np.ndarray, step: Pair, out: np.ndarray, groups: int, channels: int
 ) -> Callable[..., None] | None:
@@ -196,6 +204,7 @@ def _plain_product(
     x: np.ndarray, by_weight: tuple[int, int, int], table: np.ndarray, step: Pair, out: np.ndarray, groups: int, channels: int
 ) -> Callable[..., None]:
     """The same without tiles."""
+    _require_wide(x)
     element, dtype, count = ELEMENTS[x.dtype], x.dtype, len(table)
     outputs, target = out.shape[1] // groups, targets.current()
     rows = _rows(outputs, target.registers)
@@ -251,15 +260,16 @@ def _empty_last(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return np.moveaxis(empty((shape[0], *shape[2:], shape[1]), dtype), -1, 1)
 
 
-def _unfit(*arrays: np.ndarray, ranks: tuple[int, ...] = (3, 4)) -> bool:
+def _unfit(*arrays: np.ndarray, ranks: tuple[int, ...] = (3, 4), dtypes: Collection[np.dtype] = FLOATS) -> bool:
     first = arrays[0]
-    return first.ndim not in ranks or first.dtype not in FLOATS or any(a.size == 0 or a.dtype != first.dtype for a in arrays)
+    return first.ndim not in ranks or first.dtype not in dtypes or any(a.size == 0 or a.dtype != first.dtype for a in arrays)
 
 
 # -- plans ------------------------------------------------------------------------------------------------------------------------
 Plan = Callable[..., np.ndarray | None]
 _plans: dict[tuple[Any, ...], Plan] = {}
 PLANS = 4096  # kept at most
+_NUMBERS = frozenset((*FLOATS, np.dtype(ml_dtypes.bfloat16)))
 _MANY_PIXELS = 400  # of an image: from here on each is a product of its own, and smaller ones share panels
 
 
@@ -270,8 +280,21 @@ def _planned(make: Callable[..., Plan], a: np.ndarray, b: np.ndarray, *geometry:
     if plan is None:
         if len(_plans) >= PLANS:
             _plans.clear()
-        plan = _plans[key] = _none if _unfit(a, b) else make(a, b, *geometry) if a.ndim == 4 else _of_lines(make, a, b, geometry)
+        plan = _plans[key] = _made(make, a, b, geometry)
     return plan
+
+
+class _LeftToOthersError(Exception):
+    """There is no kernel for these numbers."""
+
+
+def _made(make: Callable[..., Plan], a: np.ndarray, b: np.ndarray, geometry: tuple[Any, ...]) -> Plan:
+    if _unfit(a, b, dtypes=_NUMBERS):
+        return _none
+    try:
+        return make(a, b, *geometry) if a.ndim == 4 else _of_lines(make, a, b, geometry)
+    except _LeftToOthersError:
+        return _none
 
 
 def _none(*_: Any) -> None:
@@ -297,18 +320,25 @@ def _flat(values: Any, fill: int) -> Pair:
     return (values[0], values[1]) if len(values) == 2 else (fill, values[0])
 
 
+def _bias_dtype(dtype: np.dtype) -> np.dtype:
+    """Of the numbers that sums begin with."""
+    return dtype if dtype in FLOATS else np.dtype(np.float32)
+
+
 def _correlation(x: np.ndarray, weight: np.ndarray, stride: Any, padding: Any, dilation: Any, groups: int, last: bool) -> Plan:
     (sy, sx), (py, px), (ey, ex) = _flat(stride, 1), _flat(padding, 0), _flat(dilation, 1)
     outputs, channels, kh, kw = weight.shape
     height, width = (x.shape[2] + 2 * py - ey * (kh - 1) - 1) // sy + 1, (x.shape[3] + 2 * px - ex * (kw - 1) - 1) // sx + 1
     by, dtype = strides_of(weight), x.dtype
     table = _window_table((kh, kw), (py, px), (ey, ex), (by[2], by[3]))
-    shape, zeros = (x.shape[0], outputs, height, width), np.zeros(outputs, dtype)
+    shape, zeros = (x.shape[0], outputs, height, width), np.zeros(outputs, _bias_dtype(dtype))
     few = len(x) > 1 and height * width < _MANY_PIXELS
     has_one_place = groups == kh == kw == sy == sx == 1 and py == px == 0
     are_matrices = has_one_place and x.flags.c_contiguous and not last and not few
     by_weight, step = (outputs // groups * by[0], by[0], by[1]), (sy, sx)
     is_depthwise, part = channels == 1 and groups >= outputs // groups, None
+    if is_depthwise:
+        _require_wide(x)
     if last and _is_last(x):
         out = _empty_last(shape, dtype)
         if not is_depthwise:
@@ -324,12 +354,12 @@ def _correlation(x: np.ndarray, weight: np.ndarray, stride: Any, padding: Any, d
             part = depthwise.convolution(x, by[0], table, step, out)
         else:
             part = _tiled_product(x, by_weight, table, step, out, groups, channels)
-            if part is None and are_matrices:
+            if part is None and are_matrices and dtype in FLOATS:
                 return _products_of_images(x, weight)
             part = part or _plain_product(x, by_weight, table, step, out, groups, channels)
 
     def run(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
-        bias = zeros if bias is None else np.ascontiguousarray(bias)
+        bias = zeros if bias is None else np.ascontiguousarray(bias, zeros.dtype)
         x, out = (x, _empty_last(shape, dtype)) if stays_last else (_planes(x), empty(shape, dtype))
         part(x, weight, out, bias)
         return out if stays_last else _in_layout(out, last)
@@ -369,7 +399,7 @@ def _spreading(
     (sy, sx), (py, px), (ey, ex) = _flat(stride, 1), _flat(padding, 0), _flat(dilation, 1)
     outputs, channels, kh, kw = weight.shape
     by, dtype = strides_of(weight), grad.dtype
-    shape, zeros = (grad.shape[0], channels * groups, *_flat(spatial, 1)), np.zeros(channels * groups, dtype)
+    shape, zeros = (grad.shape[0], channels * groups, *_flat(spatial, 1)), np.zeros(channels * groups, _bias_dtype(dtype))
     is_depthwise = outputs == groups and channels == 1
     places = [(ry, rx) for ry in range(min(sy, shape[2])) for rx in range(min(sx, shape[3]))]
     tables = [_turned_table((kh, kw), (ry + py, rx + px), (ey, ex), (sy, sx), (by[2], by[3])) for ry, rx in places]
@@ -379,6 +409,7 @@ def _spreading(
     def part(grad: np.ndarray, out: np.ndarray, table: np.ndarray, stays_last: bool) -> Callable[..., None] | None:
         """The function that computes each ``sy``-th row and ``sx``-th column; None where channels are to stay innermost, and cannot."""
         if is_depthwise and len(table):
+            _require_wide(grad)
             innermost = stays_last and channels_last.convolution(grad, weight, table, (1, 1), out)
             return innermost or depthwise.convolution(grad, by[0], table, (1, 1), out)
         product = _tiled_product if stays_last and len(table) else _product
@@ -395,7 +426,7 @@ def _spreading(
         parts = parts_of(_planes(grad), empty(shape, dtype), False)
 
     def run(grad: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
-        bias = zeros if bias is None else np.ascontiguousarray(bias)
+        bias = zeros if bias is None else np.ascontiguousarray(bias, zeros.dtype)
         grad, out = (grad, _empty_last(shape, dtype)) if stays_last else (_planes(grad), empty(shape, dtype))
         for where, compute in zip(wheres, parts, strict=True):
             compute(grad, weight, out[where], bias)
@@ -520,17 +551,26 @@ def _weight_gradient(x: np.ndarray, grad: np.ndarray, kernel_size: Any, stride: 
     channels, outputs = x.shape[1] // groups, grad.shape[1] // groups
     table, shape = _window_table(size, _flat(padding, 0), _flat(dilation, 1), (0, 0)), (groups * outputs, channels, *size)
     if channels == 1 and outputs == 1 and len(kernel_size) == 2 and groups > 1 and _is_last(x) and _is_last(grad):
+        _require_wide(x)
         innermost = channels_last.weight_gradient(x, grad, table, step)
         return lambda x, grad: innermost(x, grad).reshape(shape)
     x, grad = _planes(x), _planes(grad)
     if channels == 1 and groups >= outputs:
+        _require_wide(x)
         by_plane = depthwise.weight_gradient(x, grad, table, step)
         return lambda x, grad: by_plane(_planes(x), _planes(grad)).reshape(shape)
 
     def plain(x: np.ndarray, grad: np.ndarray) -> Plan:
-        return _sums(x, grad, table, step, groups, shape)
+        return _sums(x, grad, table, step, groups, shape) if x.dtype in FLOATS else _widened(x, grad)
 
-    compute = tiled_convolution.weight_gradient(x, grad, table, step, groups, shape, plain) or plain(x, grad)
+    def _widened(x: np.ndarray, grad: np.ndarray) -> Plan:
+        wide = _sums(x.astype(np.float32), grad.astype(np.float32), table, step, groups, shape)
+        return lambda x, grad: wide(x.astype(np.float32), grad.astype(np.float32)).astype(x.dtype)
+
+    compute = tiled_convolution.weight_gradient(x, grad, table, step, groups, shape, plain)
+    if compute is None:
+        _require_wide(x)
+        compute = plain(x, grad)
     return lambda x, grad: compute(_planes(x), _planes(grad))
 
 
@@ -575,6 +615,48 @@ def correlate_pair(
         unfit = _unfit(x, grad, ranks=(5,))
         return None if unfit else volumes.correlate_pair(correlate_pair, x, grad, kernel_size, stride, padding, dilation, groups)
     return _planned(_weight_gradient, x, grad, kernel_size, stride, padding, dilation, groups)(x, grad)
+
+
+@native("bfloat16:convolution")
+def convolve_narrow(
+    input: np.ndarray,
+    weight: np.ndarray,
+    bias: np.ndarray | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+) -> np.ndarray | None:
+    """A convolution of bfloat16, or a transposed one; None where float32 is to do it, or to say what is wrong with the operands."""
+    rank = weight.ndim - 2
+    if rank not in (1, 2) or input.ndim != weight.ndim or input.shape[1] != (weight.shape[0] if transposed else weight.shape[1] * groups):
+        return None
+    geometry = list(zip(input.shape[2:], weight.shape[2:], stride, padding, dilation, output_padding, strict=True))
+    if min(groups, *stride, *dilation) < 1 or min(*padding, *output_padding) < 0 or len(weight) % groups:
+        return None
+    outputs = weight.shape[1] * groups if transposed else len(weight)
+    if bias is not None and bias.shape != (outputs,):
+        return None
+    last = is_channels_last(input) or is_channels_last(weight)
+    if transposed:
+        spatial = tuple([(n - 1) * s - 2 * p + d * (k - 1) + 1 + o for n, k, s, p, d, o in geometry])
+        if min(spatial) < 1 or any(o >= max(s, d) for _, _, s, _, d, o in geometry):
+            return None
+        return _planned(_spreading, input, weight, spatial, stride, padding, dilation, groups, last)(input, weight, bias)
+    if any(n + 2 * p < d * (k - 1) + 1 for n, k, _, p, d, _ in geometry):
+        return None
+    return _planned(_correlation, input, weight, stride, padding, dilation, groups, last)(input, weight, bias)
+
+
+@native("bfloat16:_convolution_weight")
+def correlate_pair_narrow(
+    input: np.ndarray, other: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, groups: int
+) -> np.ndarray | None:
+    """The gradient with respect to a weight of bfloat16."""
+    kernel_size = tuple(kernel_size)
+    return _planned(_weight_gradient, input, other, kernel_size, stride, padding, dilation, groups)(input, other)
 
 
 @native("_channel_sums")

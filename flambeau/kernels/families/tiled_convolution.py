@@ -170,7 +170,7 @@ def product(
     modes = tuple("last" if is_last(array) else mode for array, mode in ((x, mode_of(x, step[1])), (out, store_mode(out))))
     scratch = Scratch(planes + (DEEP * plane if modes[0] != "last" else 0), _FLOAT32)
     factors_shape = (groups * sizes.strips * sizes.steps * count * parts * 2 * TILE,)
-    pack = pack_tiles(parts).bind(
+    pack = pack_tiles(element, parts).bind(
         groups * sizes.strips, taps=table, count=count, channels=channels, outputs=sizes.outputs, by_group=by_weight[0],
         by_output=by_weight[1], by_channel=by_weight[2],
     )  # fmt: skip

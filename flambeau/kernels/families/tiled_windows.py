@@ -40,29 +40,30 @@ class TileFactorArguments(Record):
 
 
 @kernel
-def pack_tiles(k: Builder, parts: int) -> None:
+def pack_tiles(k: Builder, element: str, parts: int) -> None:
     """Weights as tiles: (group, strip of 32 outputs, step of 32 channels, tap, part, 16 outputs, pair, output); a chunk is a strip."""
     a = k.arguments(TileFactorArguments)
     lanes = k.lanes("f32")
     strips, steps = (a.outputs + (BLOCK - 1)) // BLOCK, (a.channels + (DEEP - 1)) // DEEP
-    places = k.indices(lanes) * a.by_output
 
     def chunk(index: Value) -> None:
         group, first = index // strips, index % strips * BLOCK
-        source, target = k.at(a.weight, group * a.by_group, "f32"), k.at(a.target, index * steps * a.count * (parts * 2 * TILE), "u32")
-        masks = [k.mask_below(first + half * SIDE, a.outputs, lanes) for half in range(2)]
+        source, target = k.at(a.weight, group * a.by_group, element), k.at(a.target, index * steps * a.count * (parts * 2 * TILE), "u32")
+        numbers = [k.indices(lanes) + (first + half * SIDE) for half in range(2)]
+        masks = [each < a.outputs for each in numbers]
+        places = [k.least(each, a.outputs - 1) * a.by_output for each in numbers]
 
         def tap(number: Value, largest: Value) -> Value:
             c, t = number // a.count * DEEP, number % a.count
-            lines = k.at(source, k.load(a.taps, t * 3 + 2, "i64") + first * a.by_output, "f32")
+            lines = k.at(source, k.load(a.taps, t * 3 + 2, "i64"), element)
             tiles = k.at(target, number * (parts * 2 * TILE), "u32")
 
             def pair(r: Value, largest: Value) -> Value:
                 for half, mask in enumerate(masks):
                     values = []
                     for channel in (c + r, c + r + SIDE):
-                        place = k.at(lines, channel * a.by_channel + a.by_output * (half * SIDE), "f32")
-                        values.append(k.gather(place, places, "f32", mask & k.splat(channel < a.channels, lanes)))
+                        line = k.at(lines, k.least(channel, a.channels - 1) * a.by_channel, element)
+                        values.append(k.select(mask & (channel < a.channels), k.gather(line, places[half], element), 0))
                     largest = k.most(largest, k.most(size_of(k, values[0]), size_of(k, values[1])))
                     for part, bits in enumerate(pairs_of(k, values[0], values[1], parts)):
                         k.store(bits, tiles, r * SIDE + (part * 2 + half) * TILE, "u32")
