@@ -402,21 +402,22 @@ def _spreading(
     shape, zeros = (grad.shape[0], channels * groups, *_flat(spatial, 1)), np.zeros(channels * groups, _bias_dtype(dtype))
     is_depthwise = outputs == groups and channels == 1
     places = [(ry, rx) for ry in range(min(sy, shape[2])) for rx in range(min(sx, shape[3]))]
-    tables = [_turned_table((kh, kw), (ry + py, rx + px), (ey, ex), (sy, sx), (by[2], by[3])) for ry, rx in places]
-    wheres = [(slice(None), slice(None), slice(ry, None, sy), slice(rx, None, sx)) for ry, rx in places]
+    tables = {place: _turned_table((kh, kw), (place[0] + py, place[1] + px), (ey, ex), (sy, sx), (by[2], by[3])) for place in places}
+    seen = [place for place in places if len(tables[place])]
+    wheres = [(slice(None), slice(None), slice(ry, None, sy), slice(rx, None, sx)) for ry, rx in seen]
     by_weight = (outputs // groups * by[0], by[1], by[0])
 
     def part(grad: np.ndarray, out: np.ndarray, table: np.ndarray, stays_last: bool) -> Callable[..., None] | None:
         """The function that computes each ``sy``-th row and ``sx``-th column; None where channels are to stay innermost, and cannot."""
-        if is_depthwise and len(table):
+        if is_depthwise:
             _require_wide(grad)
             innermost = stays_last and channels_last.convolution(grad, weight, table, (1, 1), out)
             return innermost or depthwise.convolution(grad, by[0], table, (1, 1), out)
-        product = _tiled_product if stays_last and len(table) else _product
+        product = _tiled_product if stays_last else _product
         return product(grad, by_weight, table, (1, 1), out, groups, outputs // groups)
 
     def parts_of(grad: np.ndarray, out: np.ndarray, stays_last: bool) -> list[Callable[..., None] | None]:
-        return [part(grad, out[where], table, stays_last) for where, table in zip(wheres, tables, strict=True)]
+        return [part(grad, out[where], tables[place], stays_last) for where, place in zip(wheres, seen, strict=True)]
 
     parts: list[Any] = parts_of(grad, _empty_last(shape, dtype), True) if last and _is_last(grad) else [None]
     stays_last = None not in parts
@@ -428,6 +429,8 @@ def _spreading(
     def run(grad: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
         bias = zeros if bias is None else np.ascontiguousarray(bias, zeros.dtype)
         grad, out = (grad, _empty_last(shape, dtype)) if stays_last else (_planes(grad), empty(shape, dtype))
+        if len(seen) < len(places):
+            out[...] = bias.reshape(-1, 1, 1)
         for where, compute in zip(wheres, parts, strict=True):
             compute(grad, weight, out[where], bias)
         return out if stays_last else _in_layout(out, last)
@@ -564,7 +567,7 @@ def _weight_gradient(x: np.ndarray, grad: np.ndarray, kernel_size: Any, stride: 
         return _sums(x, grad, table, step, groups, shape) if x.dtype in FLOATS else _widened(x, grad)
 
     def _widened(x: np.ndarray, grad: np.ndarray) -> Plan:
-        wide = _sums(x.astype(np.float32), grad.astype(np.float32), table, step, groups, shape)
+        wide: Any = _sums(x.astype(np.float32), grad.astype(np.float32), table, step, groups, shape)
         return lambda x, grad: wide(x.astype(np.float32), grad.astype(np.float32)).astype(x.dtype)
 
     compute = tiled_convolution.weight_gradient(x, grad, table, step, groups, shape, plain)

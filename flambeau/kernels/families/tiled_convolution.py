@@ -14,7 +14,7 @@ import numpy as np
 
 from ..compiler.language import ELEMENTS
 from ..compiler.memory import empty
-from .microkernel import Place, Scratch, images_of, mode_of, plane_layout, planes_of, store_mode, strides_of, strides_of_images
+from .microkernel import Place, Scratch, images_of, mode_of, plane_layout, planes_of, store_mode, strides_of_images
 from .narrow_products import instructions
 from .tile_parts import BLOCK, DEEP, SIDE
 from .tiled_gradients import SUMS, join_tiles, tiles_of_gradients
@@ -109,7 +109,10 @@ def _by_rows(sizes: _Sizes, taps: np.ndarray, step: tuple[int, int], tall: int) 
     """The division into bands of so many rows."""
     table, place = plane_layout(taps.tobytes(), step, tall, sizes.width)
     area = place.phases_y * place.phases_x * place.rows * place.pitch
-    band, pixel = area + BLOCK, (sizes.parts * sizes.steps | 1) * SIDE  # an odd number of cache lines: pixels lie in all of its sets
+    band, pixel = (
+        area + place.pitch + BLOCK,
+        (sizes.parts * sizes.steps | 1) * SIDE,
+    )  # an odd number of cache lines: pixels lie in all of its sets
     size = band * pixel * 4
     if size > ROOM:
         return None
@@ -160,14 +163,15 @@ def product(
     if cut is None or cut.cost + weights * WEIGHED > WORTH * sizes.products * count / PLAIN:
         return None
     pitch, width = cut.place.pitch, sizes.width
-    by_row, by_pixel = strides_of(out)[2:]
-    is_one_run = pitch == width and by_row == width * by_pixel
+    modes = tuple("last" if is_last(array) else mode for array, mode in ((x, mode_of(x, step[1])), (out, store_mode(out))))
+    to = strides_of_images(out)
+    if modes[1] == "row":
+        to = to.replace(x=1)  # also where a row has one pixel
+    is_one_run = pitch == width and to.y == width * to.x
     run_length = cut.tall * pitch if is_one_run else pitch
     blocks = _up(len(x) * _up(sizes.height, cut.tall), cut.group)
     strip_block = _strip_block(sizes, blocks)
-    area = cut.band - BLOCK
-    plane, planes = (_up(area + LANES, LANES) | 1) * LANES, cut.group * cut.band * cut.pixel
-    modes = tuple("last" if is_last(array) else mode for array, mode in ((x, mode_of(x, step[1])), (out, store_mode(out))))
+    plane, planes = (_up(cut.band, LANES) | 1) * LANES, cut.group * cut.band * cut.pixel
     scratch = Scratch(planes + (DEEP * plane if modes[0] != "last" else 0), _FLOAT32)
     factors_shape = (groups * sizes.strips * sizes.steps * count * parts * 2 * TILE,)
     pack = pack_tiles(element, parts).bind(
@@ -178,7 +182,7 @@ def product(
         groups * blocks * _up(sizes.strips, strip_block), table=cut.table, images=images_of(x, step, out.shape[2:], table),
         place=cut.place, pieces=scratch.pieces, room_size=scratch.size, planes=planes, plane=plane, band=cut.band, pixel=cut.pixel,
         channels=channels, outputs=sizes.outputs, strip_block=strip_block, group=cut.group, tall=cut.tall, run=run_length,
-        wide=run_length if is_one_run else width, to=strides_of_images(out),
+        wide=run_length if is_one_run else width, to=to,
     )  # fmt: skip
     otherwise: list[Run] = []
 
