@@ -11,6 +11,7 @@ from capture.test_lowering import arrays_of, needs_kernels, poison, recorded, sa
 import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau import nn
+from flambeau.capture import recurrence
 from flambeau.capture.graph import Graph
 from flambeau.capture.interpret import run_of
 from flambeau.capture.lookups import looked_up
@@ -147,7 +148,8 @@ def test_last_states_and_sequences_of_several_lengths() -> None:
 
 
 @needs_kernels
-def test_a_language_model_needs_no_cells_and_no_rows() -> None:
+def test_a_language_model_needs_no_cells_and_no_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recurrence, "KEPT", 1 << 18)
     table, layer, head = nn.Embedding(WORDS, WIDTH), nn.LSTM(WIDTH, 64), nn.Linear(64, WORDS)
     tokens = torch.randint(0, WORDS, (64, 16))
 

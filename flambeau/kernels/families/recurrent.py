@@ -26,6 +26,7 @@ SOME = 64  # rows of the input: up to here their product with the weights is tak
 FEW = 8  # products with each weight: up to here weights are read as they lie
 ROWS = 16  # rows of a block at most: several tiles, so that weights are fetched from far once for all of them
 SHARED = 1 << 16  # multiply-adds of a chunk, at least
+HALVED = 1 << 19  # bytes: gradients at the gates' sums from here on are multiplied half by half
 SUMMED = 1 << 13  # elements: below this NumPy sums rows
 PART = 1 << 15  # multiply-adds of a part of one sequence's step
 PARTS = 16  # at most
@@ -441,7 +442,10 @@ def recurrent_steps_backward(
     saved = (gates, kept) if cell.has_cell or cell.has_part else ()
     room = empty(weight_hh.shape, h.dtype)  # free until the weights' gradient comes
     made = _run_backwards(cell, grads, states, weight_hh, output, saved, sizes, reverse, room)
-    multiply_into(made.products.T, made.before, room, least)
+    half = len(room) // 2 if made.products.nbytes >= HALVED else len(room)
+    for rows in (slice(half), slice(half, None)):  # half the memory for what the product packs
+        if len(room[rows]):
+            multiply_into(made.products.T[rows], made.before, room[rows], least)
     d_bias_hh = _sum_of_rows(made.products, least)
     if cell.has_part:
         _copied(made.part, made.products[:, -h.shape[-1] :], least)
