@@ -170,7 +170,8 @@ F.linear(x, y, row)  F.bilinear(points, other_points, other_small[:, :1].expand(
 tensordot(x, y, 1)  einsum('ij,jk->ik', x, y)  einsum('bij,bjk->bik', batch, other_batch)  kron(right, tall[:5, :5])
 cdist(points, other_points)  cdist(points, other_points, 1.0)  pdist(points)  F.pairwise_distance(x, y)  F.cosine_similarity(x, y)
 bmm(batch[:, :32, :32], other_batch[:, :32, :32])  bmm(batch[:, :64, :64], other_batch[:, :64, :64])
-bmm(batch[:, :128, :128], other_batch[:, :128, :128])
+bmm(batch[:, :128, :128], other_batch[:, :128, :128])  mm(x[:256, :256], y[:256, :256])  mm(x[:512, :512], y[:512, :512])
+mm(x[:512, :512].t(), y[:512, :512])  F.linear(x[:128, :768], y[:768, :768], row[:768])  F.linear(x[:32], y, row)
 F.linear(x[:64, :128], y[:512, :128], row[:512])  F.linear(x[:16, :128], y[:384, :128])
 F.scaled_dot_product_attention(heads, other_heads, third_heads)  matmul(small, other_small)  linalg.matmul(small, vectors[:, :, None])
 """
