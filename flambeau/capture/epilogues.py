@@ -101,7 +101,7 @@ def _matrices(node: Node) -> tuple[products.Matrix, products.Matrix] | None:
     b = products.layout(right.shape, right.strides, size)
     if a is None or b is None or not products.is_straight(a, b, sizes):
         return None
-    if gemm.is_for_library(sizes, a.by_rows) or gemm.is_split(left.dtype, sizes):
+    if gemm.is_for_library(sizes, a.by_rows) or gemm.is_split(left.dtype, sizes, finishes=True):
         return None
     return a, b
 

@@ -166,15 +166,16 @@ def _library_plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool) -> _L
     return partial(alone, call)
 
 
-def is_split(dtype: np.dtype, sizes: tuple[int, int, int]) -> bool:
-    """Whether products of such matrices are computed by tiles of bfloat16, if the library has words for how they lie."""
-    return dtype.itemsize == 4 and split_products.pays(*sizes) and instructions() == "tiles" and library() is not None
+def is_split(dtype: np.dtype, sizes: tuple[int, int, int], count: int = 1, finishes: bool = False) -> bool:
+    """Whether ``count`` products are computed by tiles of bfloat16, if the library has words for how matrices lie; see ``pays``."""
+    pays = dtype.itemsize == 4 and split_products.pays(*sizes, count, finishes)
+    return pays and instructions() == "tiles" and library() is not None
 
 
 def _split_plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool) -> _Launch | None:
     """Products by tiles of bfloat16; None where they do not pay, the processor has none, or operands lie as the library has no word for."""
     shape, (m, inner), n = a[0], a[0][-2:], b[0][-1]
-    blas = library() if is_split(dtype, (m, n, inner)) else None
+    blas = library() if is_split(dtype, (m, n, inner), math.prod(shape[:-2])) else None
     left, right = ((form and split_products.Layout(*form, *steps)) for form, *steps in (_matrices(*each, 4) for each in (a, b)))
     if blas is None or left is None or right is None:
         return None

@@ -28,7 +28,7 @@ Source: Henry, Tang and Heinecke 2019, "Leveraging the bfloat16 artificial intel
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -38,7 +38,9 @@ from ..compiler.arguments import Address, Array, Integer, Record
 from ..compiler.build import kernel
 from ..compiler.language import Builder, Value
 from ..compiler.memory import empty
+from ..compiler.pool import pool
 from .blas import call_gemm
+from .microkernel import borrow, give_back
 from .products import for_units
 from .tile_parts import LARGEST, ORDER, SCALE, Operand, add_products, pairs_of, size_of
 from .tile_registers import FEATURES, ROW, ROWS, TileRegisters
@@ -51,11 +53,14 @@ TILE = ROWS * 16  # pairs
 BLOCK = PARTS * 2 * TILE
 SLAB = 24  # steps of ``DEPTH`` numbers whose sums stay in tiles, at most
 SIDE = 4  # blocks of a part down and across: both operands' slabs fit the second cache
+FIT = 170  # blocks times steps, 6 KB each, that are packed and multiplied before others: they stay in the second cache
+ALONE = 1 << 22  # multiply-adds of a product that is not cut
 FEW = 8  # parts of a product that are cut smaller
 LEAST = 1 << 20  # multiply-adds of a part, at least
-# Picoseconds of a product's launches, of a block, of a block's step, and of a number to pack, in the second cache and outside of it;
-# of a multiply-add elsewhere, in kernels and by the library. The latter's are a twentieth less, lest products change sides for nothing.
-STARTED, BLOCK_STORED, BLOCK_MULTIPLIED, PACKED, CLOSE = 5_000_000, 100_000, 142_000, (250, 450), 1 << 18
+# Picoseconds of a product's launches and of a number to pack, where each part packs its own, else in the second cache or outside of it;
+# of a block and of its steps; of an operation on a result; of a multiply-add elsewhere, in kernels or by the library, less a twentieth.
+STARTED, PACKED, CLOSE = (1_500_000, 5_000_000, 5_000_000), (200, 250, 450), 1 << 18
+BLOCK_STORED, BLOCK_MULTIPLIED, FINISHED = 100_000, 142_000, 250
 OTHER, LIBRARY = (10.3, 12.8), 1 << 25
 CHUNK = 32  # blocks by steps of a chunk of packing
 _NARROW = np.dtype(ml_dtypes.bfloat16)
@@ -113,6 +118,21 @@ class _Splitter:
                 largest = self._put(first[row], second[row], k.at(target, row * 16 + half * TILE, "i32"), largest)
         return largest
 
+    def blocks(
+        self, source: Value, pitch: Value, sizes: tuple[Value, Value], span: tuple[Value, ...], target: Value, largest: Value
+    ) -> Any:
+        """Pack blocks behind each other: ``span`` is their number, the first step and how many; ``sizes`` are all lines and numbers."""
+        k, (lines, inner), (number, first, count) = self.k, sizes, span
+
+        def one(block: Value, step: Value, largest: Value) -> Value:
+            line, at = block * LINES, (first + step) * DEPTH
+            place = k.at(source, line * pitch + at if self.along else at * pitch + line, "f32")
+            return self.block(place, pitch, lines - line, inner - at, k.at(target, (block * count + step) * BLOCK, "i32"), largest)
+
+        if self.along:
+            return k.loop(0, number, lambda b, v: k.loop(0, count, partial(one, b), carried=[v]), carried=[largest])
+        return k.loop(0, count, lambda s, v: k.loop(0, number, lambda b, v: one(b, s, v), carried=[v]), carried=[largest])
+
     def _put(self, first: Value, second: Value, row: Value, largest: Value) -> Value:
         """Store the parts of pairs of numbers as rows of tiles."""
         k = self.k
@@ -147,14 +167,8 @@ def split(k: Builder, along: bool, is_second: bool) -> None:
 
 
 class Product(Record):
-    """``c = a @ b (+ bias)`` for each matrix of a batch; the library takes ``x`` and ``y``, the operands as they are."""
+    """``c = x @ y (+ bias)`` for each matrix of a batch, and the library's words for how ``x`` and ``y`` lie."""
 
-    a: Array
-    b: Array
-    x: Array
-    y: Array
-    c: Array
-    bias: Array
     function: Address
     form_x: Integer
     form_y: Integer
@@ -172,81 +186,96 @@ class Product(Record):
     inner: Integer
     steps: Integer
     slab: Integer  # steps whose sums stay in tiles
-    down: Integer  # blocks of ``a``
-    across: Integer  # of ``b``
-    notes_a: Integer  # how many sizes were noted
-    notes_b: Integer
+    down: Integer  # blocks of rows
+    across: Integer
     height: Integer  # of a part, in blocks
     width: Integer
     parts: Integer  # of a product
     parts_across: Integer  # of them side by side
-    matrices: Integer
     units: Integer
     per_chunk: Integer
 
 
+class Packed(Record):
+    """A product with operands that are packed."""
+
+    a: Array
+    b: Array
+    x: Array
+    y: Array
+    c: Array
+    bias: Array
+    product: Product
+    size_a: Integer  # behind which the noted sizes are, and how many
+    size_b: Integer
+    notes_a: Integer
+    notes_b: Integer
+
+
+class Whole(Record):
+    """Small products, whose operands are packed into a piece of scratch memory, see ``borrow``."""
+
+    x: Array
+    y: Array
+    c: Array
+    bias: Array
+    scratch: Array
+    flags: Array
+    product: Product
+    pieces: Integer
+    size: Integer  # of a piece
+
+
 class _Blocks:
-    """Blocks of sums of one product, and the library's way."""
+    """Blocks of sums of one product, and the library's way; see ``Packed`` and ``Whole`` for ``o``."""
 
-    def __init__(self, k: Builder, o: Product):
-        self.k, self.o = k, o
+    def __init__(self, k: Builder, o: Any):
+        self.k, self.o, self.p = k, o, o.product
         self.tiles, self.sums = TileRegisters(k), k.scratch(4 * TILE, "f32")
-        self.a, self.b = aligned(k, o.a), aligned(k, o.b)
-        self.is_large = k.most(self._noted(self.a, o.down, o.notes_a), self._noted(self.b, o.across, o.notes_b)) >= LARGEST
 
-    def _noted(self, packed: Value, blocks: Value, notes: Value) -> Value:
-        k = self.k
-        place = k.at(packed, self.o.matrices * blocks * self.o.steps * BLOCK, "u32")
-        return k.loop(0, notes, lambda at, most: k.most(most, k.load(place, at, "u32")), carried=[k.const(0, "u32")])
+    def part(self, u: Value) -> None:
+        """Look at the part of a product that unit ``u`` is."""
+        k, o, p = self.k, self.o, self.p
+        self.batch, part = u // p.parts, u % p.parts
+        outer, head = self.batch // p.heads, self.batch % p.heads
+        self.x = k.at(o.x, outer * p.outer_x + head * p.inner_x, "f32")
+        self.y = k.at(o.y, outer * p.outer_y + head * p.inner_y, "f32")
+        self.c = k.at(o.c, self.batch * (p.m * p.n), "f32")
+        self.i0, self.j0 = part // p.parts_across * p.height, part % p.parts_across * p.width
+        self.i1, self.j1 = k.least(self.i0 + p.height, p.down), k.least(self.j0 + p.width, p.across)
 
-    def unit(self, u: Value) -> None:
-        k, o = self.k, self.o
-        self.batch, part = u // o.parts, u % o.parts
-        self.i0, self.j0 = part // o.parts_across * o.height, part % o.parts_across * o.width
-        self.i1, self.j1 = k.least(self.i0 + o.height, o.down), k.least(self.j0 + o.width, o.across)
-        self.c = k.at(o.c, self.batch * (o.m * o.n), "f32")
-        k.when(self.is_large, self._by_library, partial(self.tiles.within, self._by_tiles))
-
-    def _by_library(self) -> None:
-        k, o = self.k, self.o
-        outer, head = self.batch // o.heads, self.batch % o.heads
+    def by_library(self) -> None:
+        k, o, p = self.k, self.o, self.p
         m0, n0 = self.i0 * LINES, self.j0 * LINES
-        sizes = k.least(self.i1 * LINES, o.m) - m0, k.least(self.j1 * LINES, o.n) - n0, o.inner
-        x = k.at(o.x, outer * o.outer_x + head * o.inner_x + m0 * o.row_x, "f32")
-        y = k.at(o.y, outer * o.outer_y + head * o.inner_y + n0 * o.column_y, "f32")
+        sizes = k.least(self.i1 * LINES, p.m) - m0, k.least(self.j1 * LINES, p.n) - n0, p.inner
+        operands = k.at(self.x, m0 * p.row_x, "f32"), k.at(self.y, n0 * p.column_y, "f32"), k.at(self.c, m0 * p.n + n0, "f32")
         bias = None if o.bias is None else k.at(o.bias, n0, "f32")
-        forms = (o.form_x, o.form_y), (o.pitch_x, o.pitch_y)
-        call_gemm(k, "f32", o.function, sizes, *forms, (x, y, k.at(self.c, m0 * o.n + n0, "f32")), o.n, bias)
+        call_gemm(k, "f32", p.function, sizes, (p.form_x, p.form_y), (p.pitch_x, p.pitch_y), operands, p.n, bias)
 
-    def _by_tiles(self) -> None:
-        k, o = self.k, self.o
-        a, b = ((self.batch * blocks * o.steps) * BLOCK for blocks in (o.down, o.across))
-        a, b = k.at(self.a, a, "i32"), k.at(self.b, b, "i32")
+    def slabs(self, body: Callable[..., Any], carried: tuple[Value, ...] = ()) -> Any:
+        """``body(first, count, *carried)`` for so many steps at a time."""
+        k, p = self.k, self.p
+        return k.loop(0, p.steps, lambda first, *v: body(first, k.least(p.slab, p.steps - first), *v), step=p.slab, carried=carried)
 
-        def slab(first: Value) -> None:
-            last = k.least(first + o.slab, o.steps)
+    def slab(self, a: Value, b: Value, pitch: Value, first: Value, count: Value) -> None:
+        """Blocks of sums over ``count`` steps, ``first`` on; packed blocks begin ``pitch`` steps apart."""
+        k = self.k
 
-            def column(j: Value) -> None:
-                k.loop(self.i0, self.i1, lambda i: self._block(a, b, i, j, first, last))
+        def column(j: Value) -> None:
+            k.loop(self.i0, self.i1, lambda i: self._block(a, b, pitch, (i, j), first, count))
 
-            k.loop(self.j0, self.j1, column)
+        k.loop(self.j0, self.j1, column)
 
-        k.loop(0, o.steps, slab, step=o.slab)
-
-    def _block(self, a: Value, b: Value, i: Value, j: Value, first: Value, last: Value) -> None:
-        """32 by 32 sums of products ``first`` to ``last``."""
-        k, o, tiles = self.k, self.o, self.tiles
-        left, right = k.at(a, i * o.steps * BLOCK, "i32"), k.at(b, j * o.steps * BLOCK, "i32")
-
+    def _block(self, a: Value, b: Value, pitch: Value, place: tuple[Value, Value], first: Value, count: Value) -> None:
+        k, tiles, (i, j) = self.k, self.tiles, place
         is_end = i + 1 >= self.i1
-        following = [
-            k.at(a, (k.select(is_end, self.i0, i + 1) * o.steps + first) * BLOCK, "i32"),
-            k.at(b, (k.select(is_end, j + 1, j) * o.steps + first) * BLOCK, "i32"),
-        ]
+        starts = [k.at(side, block * pitch * BLOCK, "i32") for side, block in ((a, i), (b, j))]
+        after = k.select(is_end, self.i0, i + 1), k.select(is_end, j + 1, j)
+        following = [k.at(side, block * pitch * BLOCK, "i32") for side, block in zip((a, b), after, strict=True)]
 
         def step(at: Value) -> None:
-            sides = [k.at(side, at * BLOCK, "i32") for side in (left, right)]
-            ahead = [k.select(at + 1 < last, k.at(side, BLOCK, "i32"), after) for side, after in zip(sides, following, strict=True)]
+            sides = [k.at(side, at * BLOCK, "i32") for side in starts]
+            ahead = [k.select(at + 1 < count, k.at(side, BLOCK, "i32"), after) for side, after in zip(sides, following, strict=True)]
             lines = [(side, line * 16) for side in ahead for line in range(BLOCK // 16)]
 
             def fetch(number: int) -> None:
@@ -258,37 +287,81 @@ class _Blocks:
             add_products(tiles, PARTS, one, other, fetch)
 
         tiles.clear(range(4))
-        k.loop(first, last, step)
+        k.loop(0, count, step)
         for tile in range(4):
             tiles.store(tile, k.at(self.sums, tile * TILE, "f32"))
-        self._put(i * LINES, j * LINES, first)
+        k.when(first.eq(0), *[partial(self._put, i * LINES, j * LINES, is_first) for is_first in (True, False)])
 
-    def _put(self, i: Value, j: Value, first: Value) -> None:
-        """Scale the sums back, and add them to the bias or to those of the products before ``first``."""
-        k, o = self.k, self.o
-        masks = [below(k, o.n - j - 16 * half, 16) for half in range(2)]
+    def _put(self, i: Value, j: Value, is_first: bool) -> None:
+        """Scale the sums back, and add them to the bias or to those of earlier slabs."""
+        k, p, bias = self.k, self.p, self.o.bias
+        masks = [below(k, p.n - j - 16 * half, 16) for half in range(2)]
         zero = k.const(0, "f32", 16)
-        bias = [zero if o.bias is None else k.load(o.bias, j + 16 * half, "f32", 16, masks[half]) for half in range(2)]
+        biases = [zero if bias is None else k.load(bias, j + 16 * half, "f32", 16, masks[half]) for half in range(2)]
 
-        def rows(is_first: bool) -> None:
-            def row(r: Value) -> None:
-                for half in range(2):
-                    value = k.load(self.sums, (r // ROWS * 2 + half) * TILE + r % ROWS * 16, "f32", 16)
-                    at = (i + r) * o.n + j + 16 * half
-                    before = bias[half] if is_first else k.load(self.c, at, "f32", 16, masks[half])
-                    k.store(k.fma(value, SCALE**-2, before), self.c, at, "f32", masks[half])
+        def row(r: Value) -> None:
+            for half in range(2):
+                value = k.load(self.sums, (r // ROWS * 2 + half) * TILE + r % ROWS * 16, "f32", 16)
+                at = (i + r) * p.n + j + 16 * half
+                before = biases[half] if is_first else k.load(self.c, at, "f32", 16, masks[half])
+                k.store(k.fma(value, SCALE**-2, before), self.c, at, "f32", masks[half])
 
-            k.loop(0, k.least(o.m - i, LINES), row)
-
-        k.when(first.eq(0), partial(rows, True), partial(rows, False))
+        k.loop(0, k.least(p.m - i, LINES), row)
 
 
 @kernel
 def split_product(k: Builder, has_bias: bool) -> None:
-    """Products of packed operands; see ``_Blocks``."""
+    """Products of packed operands."""
     k.features = FEATURES
-    o = k.arguments(Product, without=() if has_bias else ("bias",))
-    for_units(k, o, _Blocks(k, o).unit)
+    o = k.arguments(Packed, without=() if has_bias else ("bias",))
+    blocks, p, a, b = _Blocks(k, o), o.product, aligned(k, o.a), aligned(k, o.b)
+
+    def noted(packed: Value, size: Value, notes: Value) -> Value:
+        return k.loop(0, notes, lambda at, most: k.most(most, k.load(packed, size + at, "u32")), carried=[k.const(0, "u32")])
+
+    is_large = k.most(noted(a, o.size_a, o.notes_a), noted(b, o.size_b, o.notes_b)) >= LARGEST
+
+    def by_tiles() -> None:
+        left, right = (k.at(side, blocks.batch * each * p.steps * BLOCK, "i32") for side, each in ((a, p.down), (b, p.across)))
+
+        def slab(first: Value, count: Value) -> None:
+            blocks.slab(k.at(left, first * BLOCK, "i32"), k.at(right, first * BLOCK, "i32"), p.steps, first, count)
+
+        blocks.slabs(slab)
+
+    def unit(u: Value) -> None:
+        blocks.part(u)
+        k.when(is_large, blocks.by_library, partial(blocks.tiles.within, by_tiles))
+
+    for_units(k, p, unit)
+
+
+@kernel
+def split_whole(k: Builder, along: tuple[bool, bool], has_bias: bool) -> None:
+    """Products of a part each, a slab of whose operands is packed and multiplied before the next one."""
+    k.features = FEATURES
+    o = k.arguments(Whole, without=() if has_bias else ("bias",))
+    blocks, p = _Blocks(k, o), o.product
+    splitters = [_Splitter(k, each, is_second) for each, is_second in zip(along, (False, True), strict=True)]
+    piece = borrow(k, o.flags, o.pieces)
+    left = k.at(aligned(k, o.scratch), piece * o.size, "i32")
+    right = k.at(left, p.down * p.slab * BLOCK, "i32")
+
+    def unit(u: Value) -> None:
+        blocks.part(u)
+        operands = ((blocks.x, p.pitch_x, p.m, p.down, left), (blocks.y, p.pitch_y, p.n, p.across, right))
+
+        def slab(first: Value, count: Value, largest: Value) -> Value:
+            for splitter, (source, pitch, lines, number, target) in zip(splitters, operands, strict=True):
+                largest = splitter.blocks(source, pitch, (lines, p.inner), (number, first, count), target, largest)
+            blocks.slab(left, right, count, first, count)
+            return largest
+
+        largest = blocks.tiles.within(lambda: blocks.slabs(slab, (k.const(0, "u32", 16),)))
+        k.when(k.fold(largest, k.most) >= LARGEST, blocks.by_library)
+
+    for_units(k, p, unit)
+    give_back(k, o.flags, piece)
 
 
 # -- plans -----------------------------------------------------------------------------------------------------------------------------
@@ -307,13 +380,30 @@ def _up(size: int, step: int) -> int:
     return -(-size // step)
 
 
-def pays(m: int, n: int, inner: int) -> bool:
-    """Whether products of these sizes take less time than by other kernels, or by the library; measured on Sapphire Rapids."""
+def _slab(inner: int) -> int:
+    """Steps of a slab; all have about as many."""
+    steps = _up(inner, DEPTH)
+    return _up(steps, _up(steps, SLAB))
+
+
+def _is_whole(m: int, n: int, inner: int, count: int) -> bool:
+    """Whether each of ``count`` products is one part, which packs its operands itself."""
+    return (_up(m, LINES) + _up(n, LINES)) * _slab(inner) <= FIT and (count > 1 or m * n * inner <= ALONE)
+
+
+def pays(m: int, n: int, inner: int, count: int = 1, finishes: bool = False) -> bool:
+    """Whether products of these sizes take less time than by other kernels, or by the library; measured on Sapphire Rapids.
+
+    Args:
+        finishes: whether the other kernels do more with the results before these are in memory.
+    """
     blocks, work, packed = _up(m, LINES) * _up(n, LINES), m * n * inner, (m + n) * inner
     if min(m, n, inner) < 16:
         return False
-    split = STARTED + BLOCK_STORED * blocks + BLOCK_MULTIPLIED * blocks * _up(inner, DEPTH) + PACKED[packed > CLOSE] * packed
-    return split < OTHER[work > LIBRARY] * work
+    by_place = 0 if _is_whole(m, n, inner, count) else 1 if packed <= CLOSE else 2
+    finished = FINISHED * m * n if finishes else 0
+    multiplied = BLOCK_STORED * blocks + BLOCK_MULTIPLIED * blocks * _up(inner, DEPTH)
+    return STARTED[by_place] // count + multiplied + finished + PACKED[by_place] * packed < OTHER[work > LIBRARY] * work
 
 
 def _cut(m: int, n: int, inner: int) -> tuple[int, int]:
@@ -336,38 +426,70 @@ def plan(a: Layout, b: Layout, sizes: tuple[int, int, int], batch: tuple[int, in
         function: the library's ``sgemm``.
     """
     m, n, inner = sizes
-    count, steps = batch[0] * batch[1], _up(inner, DEPTH)
-    packings = []
-    for operand, lines, is_second in ((a, m, False), (b, n, True)):
-        along = (operand.row if is_second else operand.column) == 1
-        blocks = _up(lines, LINES)
-        units = count * blocks * steps
-        numbers = {
-            "inner": inner, "lines": lines, "pitch": operand.pitch, "heads": batch[1], "outer_step": operand.outer,
-            "inner_step": operand.inner, "blocks": blocks, "steps": steps, "units": units, "per_chunk": CHUNK,
-        }  # fmt: skip
-        chunks = _up(units, CHUNK)
-        packings.append((split(along, is_second).bind(chunks, **numbers), 2 * (units * BLOCK + chunks) + ROW // 2, blocks, chunks))
-    (pack_a, size_a, down, notes_a), (pack_b, size_b, across, notes_b) = packings
-    height, width = _cut(m, n, inner)
+    steps, down, across = (_up(size, step) for size, step in ((inner, DEPTH), (m, LINES), (n, LINES)))
+    is_whole = _is_whole(*sizes, batch[0] * batch[1])
+    height, width = (down, across) if is_whole else _cut(m, n, inner)
     parts_across = _up(across, width)
     parts = parts_across * _up(down, height)
-    per_chunk = max(1, LEAST // (m * n * inner)) if parts == 1 else 1
-    launch = split_product(has_bias).bind(
-        _up(count * parts, per_chunk), function=function, form_x=a.form, form_y=b.form, pitch_x=a.pitch, pitch_y=b.pitch,
-        row_x=a.row, column_y=b.column, heads=batch[1], outer_x=a.outer, inner_x=a.inner, outer_y=b.outer, inner_y=b.inner,
-        m=m, n=n, inner=inner, steps=steps, slab=_up(steps, _up(steps, SLAB)), down=down, across=across,
-        notes_a=notes_a, notes_b=notes_b, height=height, width=width,
-        parts=parts, parts_across=parts_across, matrices=count, units=count * parts, per_chunk=per_chunk,
+    units = batch[0] * batch[1] * parts
+    product = Product(
+        function=function, form_x=a.form, form_y=b.form, pitch_x=a.pitch, pitch_y=b.pitch, row_x=a.row, column_y=b.column,
+        heads=batch[1], outer_x=a.outer, inner_x=a.inner, outer_y=b.outer, inner_y=b.inner,
+        m=m, n=n, inner=inner, steps=steps, slab=_slab(inner), down=down, across=across, height=height, width=width,
+        parts=parts, parts_across=parts_across, units=units, per_chunk=max(1, LEAST // (m * n * inner)) if parts == 1 else 1,
     )  # fmt: skip
+    along = a.column == 1, b.row == 1
+    return (_whole if is_whole else _packed)(along, product, has_bias)
+
+
+def _packed(along: tuple[bool, bool], p: Product, has_bias: bool) -> Callable[..., None]:
+    """Launches that pack the operands, and one that multiplies them."""
+    count = p.units // p.parts
+    packings = []
+    for is_second, lines, blocks, pitch, outer, inner in (
+        (False, p.m, p.down, p.pitch_x, p.outer_x, p.inner_x),
+        (True, p.n, p.across, p.pitch_y, p.outer_y, p.inner_y),
+    ):
+        units = count * blocks * p.steps
+        numbers = {
+            "inner": p.inner, "lines": lines, "pitch": pitch, "heads": p.heads, "outer_step": outer, "inner_step": inner,
+            "blocks": blocks, "steps": p.steps, "units": units, "per_chunk": CHUNK,
+        }  # fmt: skip
+        chunks = _up(units, CHUNK)
+        packings.append((split(along[is_second], is_second).bind(chunks, **numbers), units * BLOCK, chunks))
+    (pack_a, size_a, notes_a), (pack_b, size_b, notes_b) = packings
+    sizes = {"size_a": size_a, "size_b": size_b, "notes_a": notes_a, "notes_b": notes_b}
+    launch = split_product(has_bias).bind(_up(p.units, p.per_chunk), product=p, **sizes)
+    bytes_a, bytes_b = (4 * (size + notes) + ROW for size, notes in ((size_a, notes_a), (size_b, notes_b)))
 
     def run(x: np.ndarray, y: np.ndarray, c: np.ndarray, *bias: np.ndarray) -> None:
-        left, right = empty((size_a,), _NARROW), empty((size_b,), _NARROW)
+        left, right = empty((bytes_a // 2,), _NARROW), empty((bytes_b // 2,), _NARROW)
         pack_a(source=x, packed=left)
         pack_b(source=y, packed=right)
         if bias:
             launch(a=left, b=right, x=x, y=y, c=c, bias=bias[0])
         else:
             launch(a=left, b=right, x=x, y=y, c=c)
+
+    return run
+
+
+def _whole(along: tuple[bool, bool], p: Product, has_bias: bool) -> Callable[..., None]:
+    """One launch for all."""
+    size, chunks = (p.down + p.across) * p.slab * BLOCK, _up(p.units, p.per_chunk)
+    bound = split_whole(along, has_bias)
+
+    @lru_cache
+    def launching(pieces: int) -> Callable[..., None]:
+        launch: Callable[..., None] = bound.bind(chunks, product=p, pieces=pieces, size=size)
+        return launch
+
+    def run(x: np.ndarray, y: np.ndarray, c: np.ndarray, *bias: np.ndarray) -> None:
+        pieces = min(pool.threads, chunks)
+        scratch, flags = empty((pieces * 2 * size + ROW // 2,), _NARROW), np.zeros(8 * pieces, np.int64)
+        if bias:
+            launching(pieces)(x=x, y=y, c=c, bias=bias[0], scratch=scratch, flags=flags)
+        else:
+            launching(pieces)(x=x, y=y, c=c, scratch=scratch, flags=flags)
 
     return run

@@ -6,6 +6,7 @@ import ctypes
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any
 
 from ..compiler import target as targets
 from ..compiler.language import Builder, Value
@@ -42,7 +43,7 @@ class TileRegisters:
     def _do(self, name: str, *operands: str) -> None:
         self.k.effect(f"call void @llvm.x86.{name}({', '.join(operands)})")
 
-    def within(self, body: Callable[[], None], rows: Value | None = None) -> None:
+    def within(self, body: Callable[[], Any], rows: Value | None = None) -> Any:
         """``body()`` with eight tiles, which are free again afterwards: switches between threads need not save them.
 
         Args:
@@ -56,8 +57,9 @@ class TileRegisters:
             for at, word in enumerate(words):
                 k.store(k.const(word, "i64") if at != 6 else rows * 0x10101010101 + (ROWS * 0x101 << 48), form, at, "i64")
         self._do("ldtilecfg", f"ptr {form.text}")
-        body()
+        result = body()
         self._do("tilerelease")
+        return result
 
     def clear(self, tiles: Sequence[int]) -> None:
         for tile in tiles:
