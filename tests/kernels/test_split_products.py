@@ -196,9 +196,10 @@ def test_compiled_programs_use_them(monkeypatch: pytest.MonkeyPatch) -> None:
     multiply = gemm.multiply
     monkeypatch.setattr(gemm, "multiply", lambda *args: calls.append(1) or multiply(*args))
     x, w = torch.from_numpy(drawn(70, 51)), torch.from_numpy(drawn(51, 80))
-    compiled = torch.compile(lambda x: torch.mm(x, w).relu())
+    much = torch.randn(1000, 300)  # beside which the packed operands are little memory
+    compiled = torch.compile(lambda x: (torch.mm(x, w).relu(), torch.cumsum(torch.cumsum(much, 0), 1).sum()))
     for scale in (1.0, 2.0, 3.0, float("inf"), 1.0):
         calls.clear()
-        got = compiled(x * scale)
+        got, _ = compiled(x * scale)
     assert not calls and planned
     assert torch.equal(got, torch.mm(x, w).relu())
