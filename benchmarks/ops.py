@@ -123,6 +123,11 @@ OPERANDS: dict[str, Callable[[Source], Any]] = {
     "spoken": lambda s: s.integers(39, SIDE // 40 + 1, 20) + 1,
     "signal": lambda s: s.normal(16, SIDE * 64),
     "window": lambda s: s.torch.hann_window(400),
+    "long_rows": lambda s: _complex(s, SIDE // 2, 1024),
+    "double_rows": lambda s: _complex(s, SIDE // 4, 1024).to(s.torch.complex128),
+    "prime_rows": lambda s: _complex(s, SIDE // 2, 1009),
+    "odd_rows": lambda s: s.normal(SIDE, 729),
+    "wave": lambda s: _complex(s, 1 << 18),
     "spectra": lambda s: _complex(s, SIDE, SIDE // 2 + 1),
     "coo_graph": lambda s: _graph(s, SIDE * 10, 1e-3),
     "csr_graph": lambda s: _graph(s, SIDE * 10, 1e-3).to_sparse_csr(),
@@ -193,6 +198,8 @@ linalg.tensorsolve(matrix.reshape(10, n // 50, n // 5), right[0].reshape(10, n /
 linalg.vander(row, N=n // 5)  vander(row, n // 5)  svd_lowrank(right)[1]  pca_lowrank(right)[1]  linalg.diagonal(x).clone()
 """
 FOURIER = """
+fft.fft(long_rows)  fft.ifft(long_rows)  fft.fft(double_rows)  fft.ifft(double_rows)  fft.fft(prime_rows)  fft.rfft(odd_rows)
+fft.fft(odd_rows)  fft.irfft(long_rows, 1025)  fft.irfft(double_rows, 2046)  fft.fft(wave)  fft.ifft(wave)  fft.rfft(vector)
 fft.rfft(x[:, :512])  fft.fft(z[:, :256])  fft.fft(z[:, :400])  fft.fft(x[:64, :64])  fft.fft(x, dim=0)
 fft.fft(x)  fft.fft(vector)  fft.ifft(z)  fft.rfft(x)  fft.irfft(spectra)  fft.hfft(spectra)  fft.ihfft(x)  fft.fft2(x)  fft.ifft2(z)
 fft.rfft2(x)  fft.irfft2(spectra)  fft.hfft2(spectra)  fft.ihfft2(x)  fft.fftn(x)  fft.ifftn(z)  fft.rfftn(x)  fft.irfftn(spectra)
@@ -370,7 +377,6 @@ REASONS: dict[str, str] = {
         s?l?o?g?det|inv|inv_ex|inverse|solve|solve_ex|lu_solve|triangular_solve|matrix_power|matrix_exp)\(.*""",
     "computed in float64 and rounded once, where PyTorch computes in float32": r"""(special\.)?(
         i[01]e?|erfinv|ndtri|lgamma|digamma|bessel_[jy][01]|airy_ai|log_ndtr|erfcx|(scaled_)?modified_bessel_\w+)(\(.*)?""",
-    "pocketfft, where PyTorch has MKL's transforms": r"fft\.\w*fft[2n]?\(.*|i?stft\(.*",
     "passes over a few megabytes, hundredths of a millisecond, as quick as memory": r"""
         addcmul|clamp_max|special\.round|nan_to_num|angle|rad2deg|(ones|zeros|full)(_like)?\(.*|fill\(.*|outer\(.*|addr\(.*|
         F\.prelu\(.*|relu|addcdiv|(nn\.functional\.)?hardswish|
