@@ -5,6 +5,7 @@ The argument ``foreach`` of PyTorch chooses between two implementations with the
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 from ... import ops
 from ...autograd.grad_mode import no_grad
 from ...core.arrays import native
-from ...core.state import active, grad_enabled, is_intercepted, run_ignoring_fp, tick
+from ...core.state import INFERENCE, active, grad_enabled, is_intercepted, run_ignoring_fp, tick
 from ...core.tensor import Tensor, new_storage, wrap
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
@@ -76,16 +77,18 @@ def clip_grads_with_norm_(parameters: Tensors, max_norm: float, total_norm: Tens
         >>> weight.grad
         tensor([0.6000, 0.8000])
     """
-    grads = _gradients(parameters)
-    if not grads:
-        return
     with no_grad():
-        # 1e-6 keeps the factor finite at norm 0. Multiplying by 1 costs less than testing first whether it is needed.
-        factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
-        if _scale_arrays(grads, factor):
-            return
-        for grad in grads:
-            grad.mul_(factor.to(device=grad.device))
+        _clip(_gradients(parameters), max_norm, total_norm)
+
+
+def _clip(grads: list[Any], max_norm: float, total_norm: Tensor) -> None:
+    """Scale gradients by ``max_norm / total_norm``, unless that is above 1."""
+    if not grads or _scale_arrays(grads, float(max_norm), total_norm):
+        return
+    # 1e-6 keeps the factor finite at norm 0. Multiplying by 1 costs less than testing first whether it is needed.
+    factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+    for grad in grads:
+        grad.mul_(factor.to(device=grad.device))
 
 
 def _arrays_of(tensors: list[Any]) -> list[np.ndarray] | None:
@@ -114,8 +117,15 @@ def _arrays_of(tensors: list[Any]) -> list[np.ndarray] | None:
 # Going through a tensor costs as much as 512 elements.
 @native.part("optim.norms", work="sum([array.size + 512 for array in arrays])")
 def _norms(arrays: list[np.ndarray]) -> np.ndarray | None:
-    """The 2-norm of each; None where operations on tensors compute them."""
-    return None
+    """The 2-norm of each; None where its square is too large or too small for the dtype."""
+    norms = []
+    for array in arrays:
+        flat = array.reshape(-1)
+        length = math.sqrt(flat.dot(flat))
+        if not 1e-18 < length < 1e18 and (length or flat.any()):
+            return None
+        norms.append(length)
+    return np.array(norms, arrays[0].dtype)
 
 
 @native.part("optim.scale", work="sum([array.size + 512 for array in arrays])")
@@ -131,20 +141,28 @@ def _total_of_arrays(tensors: list[Any]) -> Tensor | None:
     norms = _norms(arrays) if arrays is not None else None
     if norms is None:
         return None
-    return wrap(np.sqrt(np.square(norms, dtype=np.float64).sum(keepdims=True)).astype(norms.dtype).reshape(()))
+    wide = norms.astype(np.float64)
+    return wrap(np.array(math.sqrt(wide.dot(wide)), norms.dtype))
 
 
-def _scale_arrays(grads: list[Any], factor: Tensor) -> bool:
-    """Multiply by ``factor`` at once; False where nothing was done."""
-    arrays = _arrays_of(grads)
-    if arrays is None or factor._array.ndim:
+def _factor(total: np.ndarray, max_norm: float) -> float:
+    """By how much gradients of that norm are multiplied; as operations on tensors compute it."""
+    kind = total.dtype.type
+    factor = float(kind(1) / (total[()] + kind(1e-6)) * kind(max_norm))
+    return 1.0 if factor > 1.0 else factor
+
+
+def _scale_arrays(grads: list[Any], max_norm: float, total_norm: Tensor) -> bool:
+    """Scale gradients at once; False where nothing was done."""
+    arrays, total = _arrays_of(grads), _arrays_of([total_norm])
+    if arrays is None or total is None or total[0].ndim or total[0].dtype != arrays[0].dtype:
         return False
     storages = [new_storage(grad) if grad._storage is None else grad._storage for grad in grads]
-    if len({id(storage) for storage in storages}) != len(storages) or any(grad.is_inference() for grad in grads):
+    if len({id(storage) for storage in storages}) != len(storages) or any([grad._requires_grad is INFERENCE for grad in grads]):
         return False
-    if not all(array.flags.writeable for array in arrays):
+    if not all([array.flags.writeable for array in arrays]):
         return False
-    number = factor.item()
+    number = run_ignoring_fp(_factor, total[0], max_norm)
     if number != 1.0:
         run_ignoring_fp(_scale, arrays, number)
     now = tick()
@@ -178,10 +196,10 @@ def clip_grad_norm_(
         >>> weight.grad
         tensor([0.6000, 0.8000])
     """
-    parameters = _as_list(parameters)
     with no_grad():
-        total_norm = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite, foreach)
-    clip_grads_with_norm_(parameters, max_norm, total_norm, foreach)
+        grads = _gradients(parameters)
+        total_norm = get_total_norm(grads, norm_type, error_if_nonfinite, foreach)
+        _clip(grads, max_norm, total_norm)
     return total_norm
 
 
@@ -233,4 +251,4 @@ def _as_list(tensors: Tensors) -> list[Tensor]:
 
 
 def _gradients(parameters: Tensors) -> list[Any]:
-    return [parameter.grad for parameter in _as_list(parameters) if parameter.grad is not None]
+    return [grad for parameter in _as_list(parameters) if (grad := parameter.grad) is not None]
