@@ -158,9 +158,9 @@ def _scale_arrays(grads: list[Any], max_norm: float, total_norm: Tensor) -> bool
     if arrays is None or total is None or total[0].ndim or total[0].dtype != arrays[0].dtype:
         return False
     storages = [new_storage(grad) if grad._storage is None else grad._storage for grad in grads]
-    if len({id(storage) for storage in storages}) != len(storages) or any([grad._requires_grad is INFERENCE for grad in grads]):
+    if len({id(storage) for storage in storages}) != len(storages) or any(grad._requires_grad is INFERENCE for grad in grads):
         return False
-    if not all([array.flags.writeable for array in arrays]):
+    if not all(array.flags.writeable for array in arrays):
         return False
     number = run_ignoring_fp(_factor, total[0], max_norm)
     if number != 1.0:
