@@ -78,6 +78,7 @@ class Tensor:
         return dtypes.BY_NUM[self._array.dtype.num]
 
     @property
+    @asks("sizes", "self")
     def shape(self) -> Size:
         return _size(Size, self._array.shape)
 
@@ -132,6 +133,7 @@ class Tensor:
     def is_meta(self) -> bool:
         return self.device.type == "meta"
 
+    @asks("sizes", "self", "dim is None")
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the size of one dimension.
 
@@ -368,6 +370,7 @@ class Tensor:
                 alias._requires_grad = (alias._requires_grad or INHERITED) if requires_grad else alias._requires_grad is True
 
     @property
+    @asks("gradient", "self", answer="None if m is False else m")
     def grad(self) -> Tensor | None:
         try:
             grad = self._grad

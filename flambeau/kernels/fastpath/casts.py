@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from ...core.device import cpu
 from ...core.dtype import BY_NUM
 from ...core.layout import contiguous_format
 from ..compiler.language import Value
@@ -19,7 +20,7 @@ _WHOLE = 2.0**63
 
 
 def converted(code: Code) -> str:
-    """``x.to(dtype)``, the dtype as it is or alone in a tuple."""
+    """``x.to(dtype)``, the dtype as it is or alone in a tuple; or of the CPU."""
     k = Pointwise(code, "converted")
     x, bits = k.enter(2)
     a, given = k.any_array_of(x), k.argument(1)
@@ -29,6 +30,8 @@ def converted(code: Code) -> str:
         return k.field(given, k.interpreter.tuple_items)
 
     wanted = k.when(k.is_exactly(given, tuple), only, lambda: given)
+    for place in (cpu, "cpu"):
+        k.case(k.same(wanted, k.object(place)), lambda: k.give(k.incref(x)))
     have, want = k.i64(-1), k.i64(-1)
     for place, dtype in enumerate(DTYPES):
         have = k.pick(k.same(k.dtype(a), k.object(dtype)), k.i64(place), have)

@@ -14,6 +14,7 @@ from ..compiler.language import Value
 from . import records
 from .code import Code
 from .forms import Pointwise
+from .objects import ALLOCATE
 from .records import DTYPES
 
 _NUMBERS = (("f32", 0), ("f64", 1), ("i64", 2))
@@ -178,7 +179,7 @@ class _Named(Extreme):
         for tensor in made[1:]:
             leave(tensor)
         kind = self.word(_CLASS, element="ptr")
-        allocate = self._entry(self.code.slot_function(tuple, 47, "allocate"))
+        allocate = self.slot_function(tuple, ALLOCATE)
         named = self.call_c(allocate, "ptr", kind, self.i64(len(made)))
         self.check(self.exists(named))
         for place, tensor in enumerate(made):

@@ -8,11 +8,14 @@ from typing import Any
 
 from ...core import state
 from ...core.dtype import BY_NUM
+from ...core.shape import Size
+from ...core.tensor import Tensor
 from ..compiler.language import Value
 from . import records
 from .code import Code
 from .forms import Pointwise
 from .interpreter import ALIGNED, FLAGS
+from .objects import ALLOCATE
 from .records import DTYPES
 
 _F32, _F64, _I64, _BOOL = range(4)
@@ -323,3 +326,42 @@ def listed(code: Code) -> str:
 def of_nothing(_: Any) -> records.Record:
     """The record of a form that needs none."""
     return records.Record()
+
+
+# -- facts ------------------------------------------------------------------------------------------------------------------------------
+def sizes(code: Code) -> str:
+    """``x.shape``."""
+    k = Creation(code, "sizes")
+    k.require_count(1)
+    x = k.argument(0)
+    k.require(k.is_plain(x))
+    a = k.any_array_of(x)
+    n, dims = k.ndim(a), k.scratch(_MOST_DIMS, "i64")
+    k.require(n < _MOST_DIMS)
+    k.loop(0, n, lambda i: k.store(k.load(k.dims(a), i, "i64"), dims, i, "i64"))
+    allocate = k.slot_function(tuple, ALLOCATE)
+    made = k.own(k.call_c(allocate, "ptr", k.object(Size), n))
+    k.check(k.exists(made))
+    items = k.at(made, k.interpreter.tuple_items, "i8")
+
+    def put(i: Value) -> None:
+        number = k.call_c("PyLong_FromSsize_t", "ptr", k.load(dims, i, "i64"))
+        k.check(k.exists(number))
+        k.store(number, items, i, "ptr")
+
+    k.loop(0, n, put)
+    k.give(k.disown(made))
+    return k.finish()
+
+
+def gradient(code: Code) -> str:
+    """``x.grad``: the tensor, or False of a leaf that has none."""
+    k = Creation(code, "gradient")
+    k.require_count(1)
+    x = k.argument(0)
+    k.require(k.is_plain(x))
+    found, none = k.slot(x, Tensor, "_grad"), k.object(None)
+    k.case(k.exists(found) & ~k.same(found, none), lambda: k.give(k.incref(found)))
+    k.require(k.same(k.slot(x, Tensor, "_node"), none))
+    k.give(k.incref(k.object(False)))
+    return k.finish()

@@ -23,7 +23,7 @@ from ..compiler.language import Builder, Value, as_tuple
 from .code import Code
 from .interpreter import ALIGNED, BASE, C_CONTIGUOUS, DATA, DESCR, DIMS, FLAGS, NDIM, STRIDES, require
 
-_ALLOCATE, _ITERATE = 47, 63  # CPython's numbers of tp_alloc and tp_iternext
+ALLOCATE, _ITERATE = 47, 63  # CPython's numbers of tp_alloc and tp_iternext
 
 
 class Function(Builder):
@@ -193,10 +193,14 @@ class Function(Builder):
 
     def new(self, kind: Value) -> Value:
         """An instance of a class with slots, all of them empty, tracked by the garbage collector."""
-        allocate = self._entry(self.code.slot_function(Tensor, _ALLOCATE, "allocate"))  # every such class has this one
+        allocate = self._entry(self.code.slot_function(Tensor, ALLOCATE, "allocate"))  # every such class has this one
         made = self.call_c(allocate, "ptr", kind, self.i64(0))
         self.check(self.exists(made))
         return made
+
+    def slot_function(self, kind: type, number: int) -> Value:
+        """Address of the function that fills a slot of a type."""
+        return self._entry(self.code.slot_function(kind, number, str(number)))
 
     def tuple(self, *items: Callable[[], Value]) -> Value:
         """A tuple of what ``items`` give, references each, asked for after the allocation."""

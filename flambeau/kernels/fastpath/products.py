@@ -18,6 +18,7 @@ from .interpreter import ALIGNED, C_CONTIGUOUS, F_CONTIGUOUS, FLAGS, dot_functio
 
 _FLOATS = [np.dtype(np.float32), np.dtype(np.float64)]
 _F32, _F64 = range(2)
+_MOST = 256  # elements of a softmax
 _THIRTY_TWO = 0x42000000  # the bits of 32 as a float32
 # In ``records.EXTRA``: of each dtype the loop that adds a bias or divides a sum, with its data, then the dot function and the ones.
 _SECOND, _DOTS, _ONES = records.EXTRA, records.EXTRA + 4, records.EXTRA + 6
@@ -214,27 +215,14 @@ def softmax(code: Code) -> str:
     k.require(n < k.word(records.LIMIT))
     data = k.data(a)
     k.require_moderate(data, n)
-    k.own(k.incref(a))
-    shape = k.shape(a)
-    ones = k.call_c("PyDict_GetItem", "ptr", k.word(records.EXTRA + 4, element="ptr"), shape)
-    k.call_c("Py_DecRef", None, shape)
-
-    def first_time() -> None:
-        k.call_c("Py_DecRef", None, a)
-        k.decline()
-
-    k.case(~k.exists(ones), first_time)
-    k.own(k.incref(ones))
-    grown = k.own(k.new_array(dtype, k.i64(2), k.dims(a)))
+    size, grown = k.item_size(dtype), k.scratch(_MOST, "f32")
     sums = k.new_array(dtype, k.i64(2), k.dims(a))
-    size = k.item_size(dtype)
-    k.run(exp, its, n, [(data, size), (k.data(grown), size)])
+    k.run(exp, its, n, [(data, size), (grown, size)])
     loop, own = (k.word(records.EXTRA + place, element="ptr") for place in (0, 1))
-    k.multiply(loop, own, (rows, columns, columns), [(k.data(t), *k.steps(t)) for t in (grown, ones, sums)])
+    ones, row = k.word(records.EXTRA + 4, element="ptr"), columns * size
+    k.multiply(loop, own, (rows, columns, columns), [(grown, row, size), (ones, row, size), (k.data(sums), row, size)])
     loop, own = (k.word(records.EXTRA + place, element="ptr") for place in (2, 3))
-    k.run(loop, own, n, [(k.data(grown), size), (k.data(sums), size), (k.data(sums), size)])
-    for value in (grown, ones, a):
-        k.call_c("Py_DecRef", None, k.disown(value))
+    k.run(loop, own, n, [(grown, size), (k.data(sums), size), (k.data(sums), size)])
     k.answer_new(sums, bits)
     return k.finish()
 
@@ -307,9 +295,11 @@ def of_softmax(op: Any) -> records.Record:
         raise records.Unfit(op.name)
     record, module = records.Record(), vars(sys.modules[op.module])
     record.put_history(op, {name: k for k, name in enumerate(op.names)}, BY_NUM[_FLOATS[0].num])
-    record.put_limit(op, module["LIMIT"] + 1)
+    record.put_limit(op, min(_MOST, module["LIMIT"]) + 1)
     record.put_loops(np.exp, _FLOATS[:1])
     record.put_loop(records.EXTRA, np.matmul, _FLOATS[0])
     record.put_loop(records.EXTRA + 2, np.divide, _FLOATS[0])
-    record.keep(records.EXTRA + 4, module["SQUARES"])
+    ones = np.ones((_MOST // 2) ** 2, np.float32)  # the rows of a matrix of ones with at most so many columns as there are with two rows
+    record.kept.append(ones)
+    record.put(records.EXTRA + 4, ones.ctypes.data)
     return record

@@ -87,6 +87,8 @@ _FORMS = (
     views.detached,
     writes.put,
     programs.program,
+    numbers.sizes,
+    numbers.gradient,
     broadcasts.broadcast,
     broadcasts.filled,
     broadcasts.chosen,
@@ -163,6 +165,8 @@ _ALONE: dict[str, tuple[str, Callable[..., records.Record]]] = {
     "permuted": ("permuted", lambda name: records.of_views(primitive("permute"))),
     "reversed_": ("reversed_", lambda name: records.of_views(primitive("permute"))),
     "expanded": ("expanded", lambda name: records.of_views(primitive("_expand"))),
+    "sizes": ("sizes", numbers.of_nothing),
+    "gradient": ("gradient", numbers.of_nothing),
     "put": ("put", numbers.of_nothing),
 }
 _TABLES: dict[str, dict[str, Any]] = {"whole": _WHOLE, "rule": _RULES}
