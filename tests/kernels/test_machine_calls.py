@@ -41,6 +41,20 @@ def changed(a: Any, b: Any) -> Any:
     return a
 
 
+def parts(tensors: Any) -> Any:
+    """Facts of several tensors."""
+    return [
+        (
+            type(tensors).__name__,
+            shown(tensor),
+            type(tensor._view_of).__name__,
+            getattr(tensor._view_of, "creation_meta", None),
+            type(tensor.grad_fn).__name__,
+        )
+        for tensor in tensors
+    ]
+
+
 def gradient(result: Any, a: Any) -> Any:
     return flambeau.autograd.grad(result.sum(), a)[0] if a.requires_grad else None
 
@@ -159,6 +173,15 @@ CALLS: dict[str, Any] = {
     "column below": lambda a, b: a[..., -1:] - a,
     "means subtracted": lambda a, b: a - a.mean(-1, keepdim=True),
     "broadcast comparison": lambda a, b: a[:, None] < b,
+    "unbind": lambda a, b: parts(a.unbind()),
+    "unbind the last": lambda a, b: parts(flambeau.unbind(a, -1)),
+    "split": lambda a, b: parts(a.split(2)),
+    "split the last": lambda a, b: parts(flambeau.split(a, 3, dim=-1)),
+    "chunk": lambda a, b: parts(a.chunk(3, -1)),
+    "chunk of a view": lambda a, b: parts(flambeau.chunk(a[1:], 2)),
+    "rows": lambda a, b: parts((a[flambeau.tensor([0, 1])], a[flambeau.tensor([[-1], [0]])])),
+    "rows beyond": lambda a, b: a[flambeau.tensor([7])],
+    "embedding": lambda a, b: F.embedding(flambeau.tensor([[1, 0]]), a),
     "transpose": lambda a, b: a.transpose(0, -1),
     "first": lambda a, b: a[0],
     "part": lambda a, b: a[1:],

@@ -197,6 +197,7 @@ def make_getitem(select: Op, part: Op, general: Any) -> Any:
     source.env.update(Select=select.node, Part=part.node, Same=same, everything=slice(None))
     source.add(0, "def __getitem__(input, key):")
     source.offer(1, "indexed", "input, key", "", part.node, same)
+    source.offer(1, "rows", "input, key", "key.__class__ is Tensor")
     source.add(1, f"if {is_plain('input')} and {NO_MODE}:", "    a = input._array", "    given = key")
     source.add(2, "if key.__class__ is int:", "    key = (key, ...)", "    Kind = Select")
     source.add(2, "elif key.__class__ is slice:", "    if key.step is not None: return general(input, key)", "    Kind = Part")

@@ -10,13 +10,22 @@ from ...core.calls.registry import primitive
 from ..compiler.language import Value
 from . import records
 from .code import Code
-from .forms import Pointwise, number_cell
+from .forms import Form, Pointwise, number_cell
 from .interpreter import NDIM
 from .records import DTYPES
 
 _MOST, _MOST_DIMS = 1 << 13, 16  # elements, since some thirty instructions find where a row begins
 _BOOL = 3
 _LARGEST = 3e38  # numbers beyond are refused, or not, as float32
+
+
+def size_of(k: Form, dtype: Value) -> Value:
+    """Bytes of an element of one of ``DTYPES``; for others the call is left."""
+    size = k.i64(0)
+    for each in DTYPES:
+        size = k.pick(k.same(dtype, k.object(each)), k.i64(each.itemsize), size)
+    k.require(size > 0)
+    return size
 
 
 class Broadcast(Pointwise):
@@ -49,7 +58,7 @@ class Broadcast(Pointwise):
         self.elements, *_ = self.loop(0, self.rank, dimension, carried=(self.i64(1), *sizes))
         return self.elements
 
-    def no_short(self) -> Value:
+    def is_long(self) -> Value:
         """Whether no dimension of the common shape is shorter than 2."""
 
         def step(i: Value, short: Value) -> Value:
@@ -76,14 +85,6 @@ class Broadcast(Pointwise):
 
         self.loop(0, self.elements, row, step=count)
 
-    def size_of(self, dtype: Value) -> Value:
-        """Bytes of an element of one of ``DTYPES``; for others the call is left."""
-        size = self.i64(0)
-        for each in DTYPES:
-            size = self.pick(self.same(dtype, self.object(each)), self.i64(each.itemsize), size)
-        self.require(size > 0)
-        return size
-
 
 def broadcast(code: Code) -> str:
     """Element-wise operations of two tensors of any shapes."""
@@ -97,7 +98,7 @@ def broadcast(code: Code) -> str:
     size, result_size = k.item_size(k.dtype(a)), k.item_size(result)
     n = k.meet([a, b], [size, size])
     k.require(n < k.word(records.LIMIT))
-    k.require_usual_strides([x, y], k.no_short())
+    k.require_usual_strides([x, y], k.is_long())
     r = k.new_array(result, k.rank, k.sizes)
     pa, pb, pr = k.data(a), k.data(b), k.data(r)
 
@@ -173,7 +174,7 @@ def filled(code: Code) -> str:
     m, place = k.array_of(mask), k.number_place(k.dtype(a))
     k.require(k.same(k.dtype(m), k.object(DTYPES[_BOOL])))
     cell = k.number_at(k.argument(2), place)
-    size = k.size_of(k.dtype(a))
+    size = size_of(k, k.dtype(a))
     k.meet([m, a], [k.i64(1), size])
     still = k.scratch(_MOST_DIMS, "i64")
     k.loop(0, k.rank, lambda i: k.store(k.i64(0), still, i, "i64"))
@@ -194,11 +195,11 @@ def chosen(code: Code) -> str:
     bits, c = k.needed(), k.array_of(condition)
     k.require(k.same(k.dtype(c), k.object(DTYPES[_BOOL])))
     dtype = k.dtype(k.any_array_of(k.pick(k.is_plain(one), one, other)))
-    place, size = k.number_place(dtype), k.size_of(dtype)
+    place, size = k.number_place(dtype), size_of(k, dtype)
     cell = k.new_scratch_array()
     operands = [k.operand(thing, dtype, place) for thing in (one, other)]
     k.meet([c, *(k.pick(k.exists(array), array, cell) for _, array in operands)], [k.i64(1), size, size])
-    short = ~k.no_short()
+    short = ~k.is_long()
     for thing in (condition, one, other):
         k.when(short & k.is_plain(thing), partial(k.require_in_order, thing))
     r = k.new_array(dtype, k.rank, k.sizes)

@@ -30,8 +30,8 @@ def converted(code: Code) -> str:
         return k.field(given, k.interpreter.tuple_items)
 
     wanted = k.when(k.is_exactly(given, tuple), only, lambda: given)
-    for place in (cpu, "cpu"):
-        k.case(k.same(wanted, k.object(place)), lambda: k.give(k.incref(x)))
+    for where in (cpu, "cpu"):
+        k.case(k.same(wanted, k.object(where)), lambda: k.give(k.incref(x)))
     have, want = k.i64(-1), k.i64(-1)
     for place, dtype in enumerate(DTYPES):
         have = k.pick(k.same(k.dtype(a), k.object(dtype)), k.i64(place), have)

@@ -40,11 +40,12 @@ class Form(Function):
     def argument(self, place: Any) -> Value:
         return self.load(self.given, place, "ptr")
 
-    def require_count(self, count: int) -> None:
-        self.require(self.same(self.operands[2], self.emit(f"inttoptr i64 {count} to ptr", "ptr")))
+    def require_count(self, count: int | Value) -> None:
+        text = count.text if isinstance(count, Value) else count
+        self.require(self.same(self.operands[2], self.emit(f"inttoptr i64 {text} to ptr", "ptr")))
 
     # -- before -------------------------------------------------------------------------------------------------------------
-    def enter(self, count: int, place: int = 0) -> tuple[Value, Value]:
+    def enter(self, count: int | Value, place: int = 0) -> tuple[Value, Value]:
         """The tensor at a place among so many arguments, and the bits of ``needed``; no mode is on."""
         self.require_count(count)
         x = self.argument(place)

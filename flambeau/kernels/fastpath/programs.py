@@ -141,7 +141,7 @@ def program(code: Code) -> str:
     """An element-wise operation of up to three tensors of one shape."""
     k = Pointwise(code, "program")
     count = k.word(_COUNT)
-    k.require(k.same(k.operands[2], k.emit(f"inttoptr i64 {count.text} to ptr", "ptr")))
+    k.require_count(count)
     x = k.argument(0)
     k.require(k.is_plain(x))
     k.require_no_mode()

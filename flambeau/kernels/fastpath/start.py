@@ -20,6 +20,7 @@ from . import (
     list_rules,
     losses,
     numbers,
+    parts,
     products,
     programs,
     records,
@@ -87,6 +88,8 @@ _FORMS = (
     views.detached,
     writes.put,
     programs.program,
+    parts.parted,
+    parts.rows,
     numbers.sizes,
     numbers.gradient,
     broadcasts.broadcast,
@@ -126,6 +129,8 @@ _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
     "_min_of_all": ("extreme_of_all", extremes.of_extremes),
     "masked_fill": ("filled", broadcasts.of_fills),
     "where": ("chosen", broadcasts.of_choices),
+    **dict.fromkeys(("unbind", "split", "Tensor.split", "chunk"), ("parted", parts.of_parts)),
+    "embedding": ("rows", parts.of_embedding),
     "argmax": ("position", extremes.of_positions),
     "argmin": ("position", extremes.of_positions),
     **{name: ("made", numbers.of_made(filled)) for name, filled in numbers.FACTORIES.items()},
@@ -184,6 +189,8 @@ def _found(op: Any, form: str, more: tuple[Any, ...]) -> tuple[str, records.Reco
     if form == "pointwise":
         record, operands = records.of_pointwise(op)
         return "unary" if operands == 1 else "binary", record
+    if form == "rows":
+        return form, parts.of_taking(op)
     if form == "broadcast":
         return form, records.of_reflected(op)
     if form == "program":

@@ -115,8 +115,8 @@ def _is_marked(k: Form, x: Value) -> Value:
     return k.when(k.is_empty(state.without_grad), lambda: k.const(False, "b1"), ask)
 
 
-def _view_around(k: Form, r: Value, x: Value, marked: Value) -> Value:
-    """A tensor (owned) around array ``r`` (owned), a view of ``x``, perhaps ``marked``; its history is still empty."""
+def view_around(k: Form, r: Value, x: Value, marked: Value, word: Value | None = None) -> Value:
+    """A tensor (owned) around array ``r`` (owned), a view of ``x``, perhaps ``marked`` by a word; its history is still empty."""
     storage = _shared_storage(k, x)
     mark = k.own(k.when(marked, lambda: k.new(k.object(ViewMeta)), lambda: k.null))
     made = k.new(k.object(Tensor))
@@ -126,7 +126,7 @@ def _view_around(k: Form, r: Value, x: Value, marked: Value) -> Value:
 
     def fill() -> Value:
         root = k.when(is_mark, lambda: k.slot(shown, ViewMeta, "root"), lambda: k.pick(k.same(shown, k.object(None)), x, shown))
-        k.fill(mark, ViewMeta, root=k.incref(root), creation_meta=k.incref(k.object(_NO_GRAD)))
+        k.fill(mark, ViewMeta, root=k.incref(root), creation_meta=k.incref(k.object(_NO_GRAD) if word is None else word))
         return mark
 
     view_of = k.when(marked, fill, lambda: k.incref(k.pick(k.same(shown, k.object(None)), x, shown)))
@@ -139,13 +139,13 @@ def _view_around(k: Form, r: Value, x: Value, marked: Value) -> Value:
 
 def _answer_view(k: Form, r: Value, x: Value, bits: Value, marked: Value) -> None:
     """Return array ``r`` (owned) as a view of ``x``, recorded, or ``marked``."""
-    k.answer(_view_around(k, r, x, marked), r, bits)
+    k.answer(view_around(k, r, x, marked), r, bits)
 
 
 def unrecorded_view(k: Form, r: Value, x: Value) -> Value:
     """A tensor (owned) around array ``r`` (owned), a view of ``x`` made in a backward pass."""
     k.own(k.incref(x))
-    made = _view_around(k, r, x, k.const(True, "b1"))
+    made = view_around(k, r, x, k.const(True, "b1"))
     k.fill(made, Tensor, _node=k.incref(k.object(None)), _requires_grad=k.incref(k.object(False)))
     k.drop(x)
     return made
@@ -167,7 +167,7 @@ def view(code: Code) -> str:
 class View(Form):
     """A form that finds out the geometry of a view itself: dims and strides are written down, and ``show`` makes it."""
 
-    def enter_view(self, count: int) -> tuple[Value, Value, Value]:
+    def enter_view(self, count: int | Value) -> tuple[Value, Value, Value]:
         """The tensor, its array, and the bits of the edges to record."""
         x, bits = self.enter(count)
         self.marked = _is_marked(self, x)
