@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from .. import ops
-from ..core.state import thread
+from ..core.device import cpu
+from ..core.state import active, thread
 from ..core.tensor import Parameter, Tensor
 from . import init
 from ._shown import unusual
@@ -263,8 +264,7 @@ class RNNBase(Module):
         return output, last
 
     def _first_state(self, input: Tensor, batch_sizes: Tensor | None) -> Any:
-        shape = self.get_expected_hidden_size(input, batch_sizes)
-        return ops.zeros(shape, dtype=input.dtype, device=input.device)
+        return _zeros(self.get_expected_hidden_size(input, batch_sizes), input)
 
     def _with_batch(self, hx: Any, batched: bool, packed: bool) -> Any:
         if packed:
@@ -278,6 +278,13 @@ class RNNBase(Module):
     def extra_repr(self) -> str:
         options = unusual(self, proj_size=0, num_layers=1, bias=True, batch_first=False, dropout=0, bidirectional=False)
         return ", ".join([str(self.input_size), str(self.hidden_size), *options])
+
+
+def _zeros(shape: tuple[int, ...], input: Tensor) -> Tensor:
+    """Zeros beside ``input``; fast where they lie there without being told, and nobody looks at how they are made."""
+    if input.device is cpu and not active:
+        return ops.zeros(shape, dtype=input.dtype)
+    return ops.zeros(shape, dtype=input.dtype, device=input.device)
 
 
 def _references(weights: list[Any]) -> list[Any]:
@@ -380,7 +387,7 @@ class LSTM(RNNBase):
 
     def _first_state(self, input: Tensor, batch_sizes: Tensor | None) -> Any:
         shapes = (self.get_expected_hidden_size(input, batch_sizes), self.get_expected_cell_size(input, batch_sizes))
-        return tuple([ops.zeros(shape, dtype=input.dtype, device=input.device) for shape in shapes])
+        return tuple([_zeros(shape, input) for shape in shapes])
 
     def _with_batch(self, hx: Any, batched: bool, packed: bool) -> Any:
         if packed:

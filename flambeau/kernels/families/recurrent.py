@@ -17,12 +17,11 @@ from ..compiler.pool import pool
 from .copies import copy
 from .gemm import SMALL, multiply, multiply_into
 from .meeting import LINE
-from .recurrent_kernels import COLUMNS, cells_again, input_products, pack_gates, pack_rows, recurrent_backwards, recurrent_forwards
+from .recurrent_kernels import COLUMNS, cells_again, pack_gates, pack_rows, recurrent_backwards, recurrent_forwards
 from .reduction import reduce
 from .single_sequence import sequence_forwards
 from .tile_registers import instructions
 
-SOME = 64  # rows of the input: up to here their product with the weights is taken by the kernels' tiles, above by BLAS
 FEW = 8  # products with each weight: up to here weights are read as they lie
 ROWS = 16  # rows of a block at most: several tiles, so that weights are fetched from far once for all of them
 SHARED = 1 << 16  # multiply-adds of a chunk, at least
@@ -97,34 +96,13 @@ def _rows(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array.reshape(-1, array.shape[-1]))
 
 
-def _input_products(gates: int, input: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, least: int) -> np.ndarray:
+def _input_products(input: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, least: int) -> np.ndarray:
     x = _rows(input)
-    if FEW < len(x) <= SOME:
-        return _products_of_some(gates, x, weight, bias)
     products = multiply(x, weight.T, bias, least)
     if products is None:
         products = np.dot(x, weight.T)
         if bias is not None:
             products += bias
-    return products
-
-
-@lru_cache(maxsize=1024)
-def _products_plan(gates: int, dtype: np.dtype, has_bias: bool, total: int, hidden: int, length: int) -> _Plan:
-    element, lanes = ELEMENTS[dtype], targets.current().width // dtype.itemsize
-    blocks, rows = -(-hidden // lanes), _rows_of_block(total, gates * hidden * length * total)
-    steps = input_products(element, gates, has_bias).call(-(-total // rows), total, hidden, length, rows)
-    return _Plan(blocks * lanes * length * gates, pack_gates(element, gates).call(blocks * gates, hidden, length), steps)
-
-
-def _products_of_some(gates: int, x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
-    (total, length), columns = x.shape, len(weight)
-    plan = _products_plan(gates, x.dtype, bias is not None, total, columns // gates, length)
-    packed, weight = empty((plan.size,), x.dtype), np.ascontiguousarray(weight)
-    if plan.pack is not None:
-        plan.pack(weight, packed)
-    products = empty((total, columns), x.dtype)
-    plan.steps(x, packed, products, x if bias is None else np.ascontiguousarray(bias))
     return products
 
 
@@ -191,7 +169,8 @@ def _sequence_plan(
     cell: Any, dtype: np.dtype, has_bias: bool, count: int, hidden: int, reverse: bool, keeps: bool, is_shared: bool
 ) -> _SequencePlan:
     blocks = -(-hidden // (targets.current().width // dtype.itemsize))
-    parts = max(1, min(blocks, cell.gates * hidden * hidden // PART, PARTS)) if is_shared else 1
+    work = cell.gates * hidden * hidden
+    parts = min(blocks, PARTS, max(work // PART & ~1, 2)) if is_shared and work >= PART else 1
     pitch = -(-count // LINE) * LINE
     program = _program(cell.forwards, cell.gates + cell.has_cell + 2 * cell.has_part, dtype)
     run = sequence_forwards(ELEMENTS[dtype], cell, program, has_bias, keeps, parts > 1)
@@ -250,7 +229,7 @@ def _forwards(
     for bias in (bias_ih, bias_hh):
         if bias is not None and (bias.dtype != dtype or bias.shape != weight_hh.shape[:1]):
             return None
-    products = _input_products(cell.gates, input, weight_ih, bias_ih, least)
+    products = _input_products(input, weight_ih, bias_ih, least)
     made = _run_forwards(cell, products, products, states, weight_hh, bias_hh, sizes, reverse, is_shared=least > 0)
     output = made.output.reshape(*input.shape[:-1], -1)
     if cell.has_cell:

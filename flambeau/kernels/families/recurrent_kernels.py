@@ -9,23 +9,23 @@ for another one between steps. The input's product with its weights is taken bef
 
 and backwards the formula of the gradients first, then their product with the weights as they are. What is the product of all steps together
 (gradients of input and weights) follows after the loop. The weights are laid out anew once for all steps, as the loop reads them; for a
-few products that is not worth it, and rows of the weights are multiplied as they lie. Products for all steps are BLAS's (``gemm.py``), but
-for few rows of the input, for which it spends its time on laying the weights out.
+few products that is not worth it, and rows of the weights are multiplied as they lie. Products for all steps are those of ``gemm.py``.
 
 Sums over features run in one order for a row, whatever else is in its tile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+import operator
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from typing import Any
 
 from ..compiler import target as targets
 from ..compiler.arguments import Array, Integer, Record
 from ..compiler.build import kernel
 from ..compiler.expression import Program, lower
-from ..compiler.language import Builder, Value
+from ..compiler.language import Builder, Value, as_tuple
 from .microkernel import lane_sums
 from .tiles import Tiles, transposed
 
@@ -113,21 +113,30 @@ def plain_sums(
     k: Builder, element: str, columns: int, left: Value, weights: Value, first: Value, hidden: Value, length: Value, to: Value
 ) -> None:
     """Store ``columns`` registers of sums for one row: products with rows ``first`` on of each gate's weights as they lie."""
-    lanes = k.lanes(element)
-    group = min(lanes, GROUP)
     for c in range(columns):
-        values: list[Value] = []
-        for start in range(0, lanes, group):
-            # lanes beyond the last feature repeat it; their sums are not read
-            features = [k.least(first + (start + lane), hidden - 1) for lane in range(group)]
-            lines = [k.at(weights, (hidden * c + feature) * length, element) for feature in features]
+        k.store(row_sums(k, element, left, weights, hidden * c + first, hidden * (c + 1) - 1, length), to, c * k.lanes(element), element)
 
-            def step(i: Value, mask: Value | None, *total: Value, lines: list[Value] = lines) -> list[Value]:
-                factor = k.load(left, i, element, lanes, mask)
-                return [k.fma(k.load(line, i, element, lanes, mask), factor, sums) for line, sums in zip(lines, total, strict=True)]
 
-            values += k.vector_loop(0, length, lanes, step, carried=[k.const(0, element, lanes)] * group)
-        k.store(lane_sums(k, values), to, c * lanes, element)
+def row_sums(k: Builder, element: str, left: Value, weights: Value, first: Value, last: Value, length: Value) -> Value:
+    """A register of sums: products of ``left`` with rows ``first`` on of the weights; lanes beyond row ``last`` repeat it."""
+    lanes = k.lanes(element)
+    group, ways = min(lanes, GROUP), 2 if k.target.registers > 16 else 1
+    values: list[Value] = []
+    for start in range(0, lanes, group):
+        lines = [k.at(weights, k.least(first + (start + lane), last) * length, element) for lane in range(group)]
+
+        def add(i: Value, mask: Value | None, total: Sequence[Value], lines: list[Value] = lines) -> list[Value]:
+            factor = k.load(left, i, element, lanes, mask)
+            return [k.fma(k.load(line, i, element, lanes, mask), factor, sums) for line, sums in zip(lines, total, strict=True)]
+
+        def several(i: Value, *total: Value, add: Callable[..., list[Value]] = add) -> list[Value]:
+            return [value for way in range(ways) for value in add(i + way * lanes, None, total[way * group : (way + 1) * group])]
+
+        main, zeros = length // (ways * lanes) * (ways * lanes), [k.const(0, element, lanes)] * (group * ways)
+        total = list(as_tuple(k.loop(k.const(0, "i64"), main, several, step=ways * lanes, carried=zeros)))
+        sums = [reduce(operator.add, total[n::group]) for n in range(group)]
+        values += as_tuple(k.vector_loop(main, length, lanes, lambda i, mask, *total, add=add: add(i, mask, total), carried=sums))
+    return lane_sums(k, values)
 
 
 def whole_or_masked(k: Builder, first: Value, stop: Value, lanes: int, body: Callable[[Value | None], None]) -> None:
@@ -182,42 +191,6 @@ def pack_rows(k: Builder, element: str) -> None:
 
 
 # -- forwards -------------------------------------------------------------------------------------------------------------------------
-@kernel
-def input_products(k: Builder, element: str, gates: int, has_bias: bool) -> None:
-    """Products of the input's rows with packed weights; a chunk is a block of rows."""
-    x, weight, products, bias = (k.array() for _ in range(4))
-    total, hidden, length, rows = (k.integer() for _ in range(4))
-    lanes = k.lanes(element)
-    most = _tile_rows(k.target, _together(gates))
-    sums = k.scratch(most * gates * lanes, element)
-
-    def chunk(c: Value) -> None:
-        start = c * rows
-        stop = k.least(start + rows, total)
-
-        def block(u: Value) -> None:
-            def tile(r: Value, height: Value) -> None:
-                source, weights = k.at(x, r * length, element), k.at(weight, u * (length * gates), element)
-                _by_height(k, height, most, partial(_gate_sums, k, element, gates, most, source, length, weights, length, sums))
-
-                def put(mask: Value | None) -> None:
-                    def row(n: Value) -> None:
-                        for g in range(gates):
-                            value, at = k.load(sums, _sum_at(gates, most, g, n) * lanes, element, lanes), hidden * g + u
-                            value = value + k.load(bias, at, element, lanes, mask) if has_bias else value
-                            k.store(value, products, (r + n) * (hidden * gates) + at, element, mask)
-
-                    k.loop(k.const(0, "i64"), height, row)
-
-                whole_or_masked(k, u, hidden, lanes, put)
-
-            _tiles(k, start, stop, most, tile)
-
-        k.loop(k.const(0, "i64"), hidden, block, step=lanes)
-
-    k.for_chunks(chunk)
-
-
 class ForwardArguments(Record):
     products: Array  # the input's
     gates: Array  # may be the same memory

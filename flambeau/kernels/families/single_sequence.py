@@ -17,7 +17,9 @@ from ..compiler.build import kernel
 from ..compiler.expression import Program, lower
 from ..compiler.language import Builder, Value
 from .meeting import Meeting
-from .recurrent_kernels import plain_sums, whole_or_masked
+from .recurrent_kernels import row_sums, whole_or_masked
+
+TOGETHER = 16  # registers of features whose sums are there before their formulas
 
 
 class SequenceArguments(Record):
@@ -53,7 +55,7 @@ class _Sequence:
         self.gates, self.has_bias, self.keeps = cell.gates, has_bias, keeps
         self.a = k.arguments(SequenceArguments)
         self.meeting = Meeting(k, self.a.words, self.a.parts, self.a.pitch) if meets else None
-        self.sums = k.scratch(self.gates * self.lanes, element)
+        self.sums = k.scratch(TOGETHER * self.gates * self.lanes, element)
 
     def chunk(self, c: Value) -> None:
         k, a, lanes = self.k, self.a, self.lanes
@@ -66,8 +68,12 @@ class _Sequence:
             cells = k.select(t.eq(0), a.first_cells, a.cells)
 
             def part(p: Value) -> None:
-                stop = k.least((p + 1) * blocks // a.parts * lanes, a.hidden)
-                k.loop(p * blocks // a.parts * lanes, stop, lambda u: self.block(t, row, (state, cells), u), step=lanes)
+                stop = (p + 1) * blocks // a.parts
+
+                def some(first: Value) -> None:
+                    self.blocks(t, row, (state, cells), first, k.least(first + TOGETHER, stop))
+
+                k.loop(p * blocks // a.parts, stop, some, step=TOGETHER)
 
             if self.meeting is None:
                 part(k.const(0, "i64"))
@@ -76,17 +82,32 @@ class _Sequence:
 
         k.loop(k.const(0, "i64"), a.steps, step)
 
-    def block(self, t: Value, row: Value, before: tuple[Value, Value], u: Value) -> None:
-        """A register's features from ``u`` on."""
-        k, a = self.k, self.a
-        plain_sums(k, self.element, self.gates, before[0], a.weight, u, a.hidden, a.hidden, self.sums)
-        whole_or_masked(k, u, a.hidden, self.lanes, lambda mask: self.formula(t, row, before, u, mask))
+    def blocks(self, t: Value, row: Value, before: tuple[Value, Value], first: Value, last: Value) -> None:
+        """Some registers of features: first all sums, which wait for memory, then the formulas, which wait for each other's results.
 
-    def formula(self, t: Value, row: Value, before: tuple[Value, Value], u: Value, mask: Value | None) -> None:
+        Every other step goes through the weights backwards, as what was read last is still in the first cache.
+        """
+        k, a, lanes, gates = self.k, self.a, self.lanes, self.gates
+        count, is_odd = (last - first) * gates, (t & 1).ne(0)
+
+        def sums(i: Value) -> None:
+            place = k.select(is_odd, count - 1 - i, i)
+            block, gate = divmod(place, gates)
+            start, end = gate * a.hidden + (first + block) * lanes, (gate + 1) * a.hidden - 1
+            k.store(row_sums(k, self.element, before[0], a.weight, start, end, a.hidden), self.sums, place * lanes, self.element)
+
+        def formula(block: Value) -> None:
+            u, sums = block * lanes, k.at(self.sums, (block - first) * (gates * lanes), self.element)
+            whole_or_masked(k, u, a.hidden, lanes, lambda mask: self.formula(t, row, before, u, sums, mask))
+
+        k.loop(k.const(0, "i64"), count, sums)
+        k.loop(first, last, formula)
+
+    def formula(self, t: Value, row: Value, before: tuple[Value, Value], u: Value, sums: Value, mask: Value | None) -> None:
         k, a, element, lanes, gates, (state, cells) = self.k, self.a, self.element, self.lanes, self.gates, before
 
         def sum_of(g: int) -> Value:
-            product = k.load(self.sums, g * lanes, element, lanes)
+            product = k.load(sums, g * lanes, element, lanes)
             return product + k.load(a.bias, a.hidden * g + u, element, lanes, mask) if self.has_bias else product
 
         at = row * a.hidden + u
