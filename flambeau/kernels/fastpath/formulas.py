@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import native
-from ...core.storage import UntypedStorage
 from ...core.tape.node import Node
 from ..compiler.language import Value
 from . import records
@@ -106,7 +105,7 @@ class ResultRule(Rule):
         """The array (borrowed) of the node's own result, which is kept as a tuple, and which nobody has written to since."""
         self.require(self.field(triple, 16, "i64").eq(3))
         array, storage = (self.field(triple, self.interpreter.tuple_items + 8 * k) for k in (0, 1))
-        self.require(self.is_exactly(array, np.ndarray) & self.is_exactly(storage, UntypedStorage))
+        self.require(self.is_exactly(array, np.ndarray))
         self.require_unwritten(node, storage)
         return array
 

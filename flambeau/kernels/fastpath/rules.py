@@ -8,6 +8,7 @@ from typing import Any
 
 from ...core.calls.registry import primitive
 from ...core.storage import UntypedStorage
+from ...core.tape.history import WatchedStorage
 from ...core.tape.node import Node
 from ...core.tensor import Tensor
 from ..compiler.language import Value
@@ -61,15 +62,12 @@ class Rule(Product):
         self.require(self.is_plain(tensor))
         storage = self.slot(tensor, Tensor, "_storage")
 
-        def shared() -> None:
-            self.require(self.is_exactly(storage, UntypedStorage))
-            self.require_unwritten(node, storage)
-
-        self.when(~self.same(storage, self.object(None)), shared)
+        self.when(~self.same(storage, self.object(None)), lambda: self.require_unwritten(node, storage))
         return self.any_array_of(tensor)
 
     def require_unwritten(self, node: Value, storage: Value) -> None:
         """Go on if nobody wrote to a storage since the node was made."""
+        self.require(self.is_exactly(storage, UntypedStorage) | self.is_exactly(storage, WatchedStorage))
         changed, made = self.slot(storage, UntypedStorage, "changed"), self.slot(node, Node, "seq")
         self.require(self.call_c("PyLong_AsLong", "i64", changed) <= self.call_c("PyLong_AsLong", "i64", made))
 
