@@ -119,6 +119,7 @@ class _Pass:
         "add",
         "at_end",
         "awaited",
+        "begun",
         "captured",
         "heap",
         "keep",
@@ -134,6 +135,7 @@ class _Pass:
     captured: dict[Node, Any]  # of a pass with chosen inputs: the gradients of inputs that are nodes' outputs
     reached: set[Node]  # these nodes and the ``needed`` ones
     add: Callable[[Tensor, list[Any], bool], None]  # adds to a leaf's ``.grad``
+    begun: Any  # the nodes and the leaves of a pass that machine code has begun, or None
     left: dict[int, int]  # by id of a leaf with hooks after accumulation: edges to it whose gradients have not come yet
 
     def __init__(self, keep: bool, record: bool):
@@ -559,7 +561,13 @@ def run_backward(
         if begun is True:
             return []
     work = _Pass(keep, record)
-    targets = None
+    work.add, work.begun = add or accumulate, begun
+    return _run(work, roots, grads, inputs, accumulates, nodes)
+
+
+def _run(work: _Pass, roots: Any, grads: Any, inputs: Any, accumulates: bool, nodes: Sequence[Node]) -> list[Tensor | None]:
+    """``run_backward`` with the thread set up for Python; what machine code has begun goes on."""
+    record, begun, targets = work.record, work.begun, None
     if inputs is not None:
         targets = [edge_of(source) if isinstance(source, Tensor) else _edge_named(*source) for source in inputs]
         _find_needed(roots, targets, work)
@@ -579,7 +587,8 @@ def run_backward(
         chosen = None if targets is None else {id(target) for target in targets if isinstance(target, Tensor)}
         if accumulates and hooked_leaves:
             _await_hooked(work, [*nodes, *map(edge_of, roots)], chosen)
-        work.add = (add or accumulate) if profile is None else profile.accumulating(add or accumulate)
+        if profile is not None:
+            work.add = profile.accumulating(work.add)
         try:
             if begun is not None:
                 work.go_on(*begun)

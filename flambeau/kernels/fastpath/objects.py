@@ -51,7 +51,7 @@ class Function(Builder):
         self._branch(condition, self.aside)
 
     def attempt(self, body: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
-        """What ``body`` gives, or ``otherwise`` from its first ``require`` on that does not hold, by when it must own nothing."""
+        """Values of ``body``, or of ``otherwise`` from its first ``require`` on that does not hold, by when it must own nothing."""
         self.count += 1
         n = self.count
         before, self.aside = self.aside, f"instead{n}"

@@ -22,7 +22,7 @@ class ViewRule(Rule, View):
     """A rule that shows a gradient's memory."""
 
     def attributes(self, node: Value, count: int) -> list[Value]:
-        """What the node keeps besides tensors (borrowed); its one edge is there, and the gradient's storage is usual."""
+        """Values that the node keeps besides tensors (borrowed); its one edge is there, and the gradient's storage is usual."""
         self.make_room(self.any_array_of(self.argument(1)))
         (edge,) = self.items(node, "edges", 1)
         self.require(~self.same(edge, self.object(None)))
