@@ -24,6 +24,7 @@ Rows = dict[str, Callable[..., Any]]
 
 LARGE: Shape = (2048, 2048)  # 4 million elements, 16 MB: beyond a core's own caches
 TALL: Shape = (4096, 512)  # 2 million, rows as long as those of a model
+MANY: Shape = (131072, 16)  # 2 million, rows of a few elements
 MIDDLE: Shape = (256, 256)  # 64 thousand, 256 kB: within a core's second cache
 
 
@@ -58,6 +59,9 @@ OPERANDS: dict[str, Callable[[Source, Shape], Any]] = {
     "words": lambda source, shape: source.normal(30000, 128),
     "tokens": lambda source, shape: source.integers(30000, 128, 128),
     "rows": lambda source, shape: source.integers(shape[0], shape[0]),
+    "order": lambda source, shape: source.integers(shape[1], *shape),
+    "waves": lambda source, shape: source.torch.complex(source.normal(*shape), source.normal(*shape)),
+    "long_waves": lambda source, shape: source.torch.complex(source.normal(2, 1 << 18), source.normal(2, 1 << 18)),
 }
 
 POINTWISE: Rows = {
@@ -85,6 +89,8 @@ POINTWISE: Rows = {
     "float32 to bfloat16": lambda torch, x: x.to(torch.bfloat16),
     "int64 to float32": lambda torch, long: long.to(torch.float32),
     "bfloat16 add": lambda torch, half, other_half: half + other_half,
+    "remainder": lambda torch, x, positive: torch.remainder(x, positive),
+    "atan2": lambda torch, x, y: torch.atan2(x, y),
 }
 POINTWISE_BACKWARD: Rows = {
     "relu": lambda torch, x: torch.relu(x),
@@ -136,6 +142,30 @@ SPARSE: Rows = {
     "COO times dense": lambda torch, by_entries, features: torch.sparse.mm(by_entries, features),
     "coalesce": lambda torch, scattered: scattered.coalesce().values(),
 }
+ORDER: Rows = {
+    "sort, dim 1": lambda torch, x: x.sort(dim=1)[0],
+    "argsort, stable": lambda torch, x: torch.argsort(x, dim=1, stable=True),
+    "topk, 10": lambda torch, x: x.topk(10)[0],
+    "median, dim 1": lambda torch, x: x.median(dim=1)[0],
+    "cumsum, dim 1": lambda torch, x: x.cumsum(dim=1),
+    "cumsum, dim 0": lambda torch, x: x.cumsum(dim=0),
+    "cummax, dim 1": lambda torch, x: x.cummax(dim=1)[0],
+    "gather": lambda torch, x, order: x.gather(1, order),
+    "scatter_add": lambda torch, x, order, y: x.scatter_add(1, order, y),
+    "masked_select": lambda torch, x, mask: x.masked_select(mask),
+}
+TRANSFORM: Rows = {
+    "fft": lambda torch, waves: torch.fft.fft(waves),
+    "ifft": lambda torch, waves: torch.fft.ifft(waves),
+    "fft, length 500": lambda torch, waves: torch.fft.fft(waves[:, :500]),
+    "fft, prime length": lambda torch, waves: torch.fft.fft(waves[:, :509]),
+    "fft, dim 0": lambda torch, waves: torch.fft.fft(waves, dim=0),
+    "fft, long": lambda torch, long_waves: torch.fft.fft(long_waves),
+    "fft2": lambda torch, waves: torch.fft.fft2(waves),
+    "rfft": lambda torch, x: torch.fft.rfft(x),
+    "rfft, odd length": lambda torch, x: torch.fft.rfft(x[:, :495]),
+    "irfft": lambda torch, waves: torch.fft.irfft(waves[:, :257]),
+}
 RANDOM: Rows = {
     "rand": lambda torch: torch.rand(LARGE),
     "randn": lambda torch: torch.randn(LARGE),
@@ -154,6 +184,7 @@ TABLES: list[tuple[str, Shape, Rows, tuple[str, ...]]] = [
     ("softmax", TALL, SOFTMAX, ()),
     ("softmax, backward", TALL, SOFTMAX, ("x",)),
     ("softmax, 64k", MIDDLE, SOFTMAX, ()),
+    ("softmax, rows of 16", MANY, SOFTMAX, ()),
     ("normalisation", TALL, NORMALISATION, ()),
     ("normalisation, backward", TALL, NORMALISATION, ("x", "weight", "row", "images", "scales", "shifts")),
     ("loss", LARGE, LOSS, ()),
@@ -161,6 +192,8 @@ TABLES: list[tuple[str, Shape, Rows, tuple[str, ...]]] = [
     ("copy", LARGE, COPY, ()),
     ("index", LARGE, INDEX, ()),
     ("index, backward", LARGE, INDEX, ("words", "x")),
+    ("order and places", TALL, ORDER, ()),
+    ("Fourier transforms", TALL, TRANSFORM, ()),
     ("sparse", MIDDLE, SPARSE, ()),
     ("sparse, backward", MIDDLE, {"CSR times dense": SPARSE["CSR times dense"]}, ("features",)),
     ("random", LARGE, RANDOM, ()),

@@ -1,4 +1,8 @@
-"""Softmax, its logarithm, and their gradients: three passes over each row, all but the first in cache."""
+"""Softmax, its logarithm, and their gradients: three passes over each row, all but the first in cache.
+
+Rows of a few elements would leave most of a register's work to joining its lanes. As many of them as there are lanes are transposed to a
+panel of their own, and each lane has a row.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,9 @@ from ..compiler.language import SIZES, Builder, Value
 from ..compiler.memory import empty
 from ..mathematics.vectors import exp, log
 from .rows import Place, Row, float_element, rows, rows_per_chunk, view_of
+from .tiles import Tiles
+
+_FEW = 32  # elements of a row below which each lane has one
 
 
 def exponentials(row: Row, x: Value, kept: Value | None = None) -> tuple[Value, Value]:
@@ -31,72 +38,93 @@ def exponentials(row: Row, x: Value, kept: Value | None = None) -> tuple[Value, 
     return top, row.total(power)
 
 
-@kernel
-def softmax_rows(k: Builder, element: str, across: bool) -> None:
+def _softmax(row: Row, x: Value, y: Value) -> None:
     """``exp(x - max) / sum``; half precisions compute the power again rather than round it twice."""
-    x, y = k.array(), k.array()
-    keeps = SIZES[element] >= 4
-
-    def body(row: Row) -> None:
-        top, total = exponentials(row, x, y if keeps else None)
-        scale = 1.0 / total
-        row.map(lambda at: at.store((at.load(y) if keeps else exp(k, at.load(x) - top)) * scale, y))
-
-    rows(k, element, across, body)
+    k = row.k
+    keeps = SIZES[row.memory] >= 4
+    top, total = exponentials(row, x, y if keeps else None)
+    scale = 1.0 / total
+    row.map(lambda at: at.store((at.load(y) if keeps else exp(k, at.load(x) - top)) * scale, y))
 
 
-@kernel
-def log_softmax_rows(k: Builder, element: str, across: bool) -> None:
+def _log_softmax(row: Row, x: Value, y: Value) -> None:
     """``x - max - log(sum)``."""
-    x, y = k.array(), k.array()
-
-    def body(row: Row) -> None:
-        top, total = exponentials(row, x)
-        spread = log(k, total)
-        row.map(lambda at: at.store(at.load(x) - top - spread, y))
-
-    rows(k, element, across, body)
+    k = row.k
+    top, total = exponentials(row, x)
+    spread = log(k, total)
+    row.map(lambda at: at.store(at.load(x) - top - spread, y))
 
 
-@kernel
-def softmax_slope(k: Builder, element: str, across: bool) -> None:
+def _softmax_slope(row: Row, g: Value, y: Value, result: Value) -> None:
     """``y * (g - sum(g * y))``."""
-    g, y, result = k.array(), k.array(), k.array()
+    dot = row.total(lambda at: at.load(g) * at.load(y))
+    row.map(lambda at: at.store((at.load(g) - dot) * at.load(y), result))
 
-    def body(row: Row) -> None:
-        dot = row.total(lambda at: at.load(g) * at.load(y))
-        row.map(lambda at: at.store((at.load(g) - dot) * at.load(y), result))
 
-    rows(k, element, across, body)
+def _log_softmax_slope(row: Row, g: Value, y: Value, result: Value) -> None:
+    """``g - exp(y) * sum(g)``."""
+    k = row.k
+    total = row.total(lambda at: at.load(g))
+    row.map(lambda at: at.store(at.load(g) - exp(k, at.load(y)) * total, result))
+
+
+FORMS: dict[str, Callable[..., None]] = {
+    "softmax": _softmax,
+    "log_softmax": _log_softmax,
+    "softmax_slope": _softmax_slope,
+    "log_softmax_slope": _log_softmax_slope,
+}
 
 
 @kernel
-def log_softmax_slope(k: Builder, element: str, across: bool) -> None:
-    """``g - exp(y) * sum(g)``."""
-    g, y, result = k.array(), k.array(), k.array()
+def softmaxes(k: Builder, element: str, form: str, arrays: int, across: bool) -> None:
+    """Rows of a form that reads and writes so many arrays, the last of which is its result."""
+    pointers = [k.array() for _ in range(arrays)]
+    rows(k, element, across, lambda row: FORMS[form](row, *pointers))
 
-    def body(row: Row) -> None:
-        total = row.total(lambda at: at.load(g))
-        row.map(lambda at: at.store(at.load(g) - exp(k, at.load(y)) * total, result))
 
-    rows(k, element, across, body)
+@kernel
+def softmaxes_of_few(k: Builder, element: str, form: str, arrays: int) -> None:
+    """The same of rows of a few elements, each lane having one."""
+    pointers = [k.array() for _ in range(arrays)]
+    n, _, count, per = (k.integer() for _ in range(4))
+    lanes, tiles = k.lanes(element), Tiles(k, element, 1)
+    panels = [k.scratch(_FEW * lanes, element) for _ in pointers]
+    every = k.const(True, "b1", lanes)
+
+    def group(first: Value, stop: Value) -> None:
+        limits = k.least(stop - first, lanes), n
+        for pointer, panel in zip(pointers[:-1], panels[:-1], strict=True):
+            tiles.pack(k.at(pointer, first * n, element), n, limits, panel, lambda value: value)
+        FORMS[form](Row(k, element, True, k.const(0, "i64"), n, k.const(lanes, "i64"), first, every), *panels)
+        tiles.unpack(panels[-1], k.at(pointers[-1], first * n, element), n, limits, lambda value, _: value)
+
+    def chunk(c: Value) -> None:
+        stop = k.least((c + 1) * per, count)
+        k.loop(c * per, stop, lambda first: group(first, stop), step=lanes)
+
+    k.for_chunks(chunk)
 
 
 @lru_cache(maxsize=1024)
-def _planned(kernel: Any, dtype: np.dtype, shape: tuple[int, ...], dim: int) -> Callable[..., None] | None:
+def _planned(form: str, arrays: int, dtype: np.dtype, shape: tuple[int, ...], dim: int) -> Callable[..., None] | None:
     """A kernel over contiguous arrays of one shape and dtype; None where there is none for the dtype."""
     element = float_element(dtype)
     if element is None or not shape:
         return None
     view = view_of(shape, wrap_dim(dim, len(shape)))
     units, per = rows_per_chunk(element, view)
-    return kernel(element, view[2] > 1).call(-(-units // per), view[1], view[2], units, per)
+    if view[2] == 1 and 1 < view[1] < _FEW and element in ("f32", "f64"):
+        made = softmaxes_of_few(element, form, arrays)
+    else:
+        made = softmaxes(element, form, arrays, view[2] > 1)
+    return made.call(-(-units // per), view[1], view[2], units, per)
 
 
-def _along(kernel: Any, dim: int, *arrays: np.ndarray) -> np.ndarray | None:
+def _along(form: str, dim: int, *arrays: np.ndarray) -> np.ndarray | None:
     """A kernel over arrays of one shape and dtype, into a new one."""
     first = arrays[0]
-    run = _planned(kernel, first.dtype, first.shape, dim)
+    run = _planned(form, len(arrays) + 1, first.dtype, first.shape, dim)
     if run is None:
         return None
     result = empty(first.shape, first.dtype)
@@ -104,18 +132,18 @@ def _along(kernel: Any, dim: int, *arrays: np.ndarray) -> np.ndarray | None:
     return result
 
 
-def _softmax(kernel: Any, input: np.ndarray, dim: int, dtype: Any = None) -> np.ndarray | None:
-    return _along(kernel, dim, input) if dtype is None or dtype.numpy == input.dtype else None
+def _forward(form: str, input: np.ndarray, dim: int, dtype: Any = None) -> np.ndarray | None:
+    return _along(form, dim, input) if dtype is None or dtype.numpy == input.dtype else None
 
 
-def _slope(kernel: Any, grad_output: np.ndarray, output: np.ndarray, dim: int, input_dtype: Any) -> np.ndarray | None:
+def _slope(form: str, grad_output: np.ndarray, output: np.ndarray, dim: int, input_dtype: Any) -> np.ndarray | None:
     dtype, shape = output.dtype, output.shape
     if grad_output.dtype != dtype or grad_output.shape != shape or (input_dtype is not None and input_dtype.numpy != dtype):
         return None
-    return _along(kernel, dim, grad_output, output)
+    return _along(form, dim, grad_output, output)
 
 
-softmax = native("softmax", overwrites=1)(partial(_softmax, softmax_rows))
-log_softmax = native("log_softmax", overwrites=1)(partial(_softmax, log_softmax_rows))
-softmax_backward = native("_softmax_backward_data", overwrites=2)(partial(_slope, softmax_slope))
-log_softmax_backward = native("_log_softmax_backward_data", overwrites=2)(partial(_slope, log_softmax_slope))
+softmax = native("softmax", overwrites=1)(partial(_forward, "softmax"))
+log_softmax = native("log_softmax", overwrites=1)(partial(_forward, "log_softmax"))
+softmax_backward = native("_softmax_backward_data", overwrites=2)(partial(_slope, "softmax_slope"))
+log_softmax_backward = native("_log_softmax_backward_data", overwrites=2)(partial(_slope, "log_softmax_slope"))
