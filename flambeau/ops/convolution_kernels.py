@@ -148,6 +148,7 @@ def correlate_places(x: np.ndarray, w: np.ndarray, stride: Ints, padding: Ints, 
     return _multiplied(w.reshape(w.shape[:2]), x.reshape(x.shape[1], -1)).reshape(1, w.shape[0], *x.shape[2:])
 
 
+@native.part("_correlate_few", work="w.size // 4")
 def correlate_few(x: np.ndarray, w: np.ndarray, stride: Ints, padding: Ints, dilation: Ints) -> np.ndarray:
     """The convolution of one sample, through columns; the weights are taken as they lie."""
     kernel = w.shape[2:]

@@ -18,7 +18,7 @@ from .microkernel import Place, Scratch, images_of, mode_of, plane_layout, plane
 from .narrow_products import instructions
 from .tile_parts import BLOCK, DEEP, SIDE
 from .tiled_gradients import SUMS, join_tiles, tiles_of_gradients
-from .tiled_windows import TILE, pack_tiles, tiles_of_windows
+from .tiled_windows import TILE, TileWeight, pack_tiles, tiles_of_windows
 
 ROOM = 1 << 20  # bytes of the bands of a block of pixels; half of the second cache
 PIXELS = 1024  # of the bands of a chunk, about
@@ -28,8 +28,9 @@ STEP = {1: 100, 3: 600}  # cycles of 32 by 32 by 32 products, by parts
 FETCHED = 200  # of the tiles of a step of the weight, for each part
 WRITTEN = 350  # of the sums of a block
 PACKED = 30  # of 16 pixels of two channels
-WEIGHED = 2  # of a number of the weight
+WEIGHED = 1.5  # of a number of the weight
 PLAIN, PLAIN_SUMS = 24, 18  # multiply-adds of float32 in a cycle, without tiles
+PLAIN_WEIGHED, PLAIN_JOINED = 2, 3  # cycles of a number of the weight there, and of its gradient
 WORTH = 1.0  # tiles must cost less than that much of it
 _FLOAT32 = np.dtype(np.float32)
 _PARTS = {"f32": 3, "bf16": 1}
@@ -160,7 +161,7 @@ def product(
     sizes = _Sizes(len(x), groups, out.shape[1] // groups, channels, out.shape[2], out.shape[3], parts)
     cut = _cut(sizes, table, step)
     weights = groups * sizes.outputs * channels * count
-    if cut is None or cut.cost + weights * WEIGHED > WORTH * sizes.products * count / PLAIN:
+    if cut is None or cut.cost + weights * WEIGHED > WORTH * (sizes.products * count / PLAIN + weights * PLAIN_WEIGHED):
         return None
     pitch, width = cut.place.pitch, sizes.width
     modes = tuple("last" if is_last(array) else mode for array, mode in ((x, mode_of(x, step[1])), (out, store_mode(out))))
@@ -172,23 +173,28 @@ def product(
     blocks = _up(len(x) * _up(sizes.height, cut.tall), cut.group)
     strip_block = _strip_block(sizes, blocks)
     plane, planes = (_up(cut.band, LANES) | 1) * LANES, cut.group * cut.band * cut.pixel
-    scratch = Scratch(planes + (DEEP * plane if modes[0] != "last" else 0), _FLOAT32)
-    factors_shape = (groups * sizes.strips * sizes.steps * count * parts * 2 * TILE,)
-    pack = pack_tiles(element, parts).bind(
-        groups * sizes.strips, taps=table, count=count, channels=channels, outputs=sizes.outputs, by_group=by_weight[0],
-        by_output=by_weight[1], by_channel=by_weight[2],
+    is_row = by_weight[2] == count and table[:, 2].tolist() == list(range(count))
+    size = sizes.steps * count * parts * 2 * TILE
+    is_packed, weights = blocks > 1, planes + (DEEP * plane if modes[0] != "last" else 0)
+    scratch = Scratch(weights + (0 if is_packed else size), _FLOAT32)
+    layout = TileWeight(
+        taps=table, count=count, channels=channels, outputs=sizes.outputs, by_group=by_weight[0], by_output=by_weight[1],
+        by_channel=by_weight[2],
     )  # fmt: skip
-    multiply = tiles_of_windows(element, parts, *modes).bind(
+    pack = pack_tiles(element, parts, is_row).bind(groups * sizes.strips, layout=layout)
+    multiply = tiles_of_windows(element, parts, *modes, "packed" if is_packed else "row" if is_row else "any").bind(
         groups * blocks * _up(sizes.strips, strip_block), table=cut.table, images=images_of(x, step, out.shape[2:], table),
-        place=cut.place, pieces=scratch.pieces, room_size=scratch.size, planes=planes, plane=plane, band=cut.band, pixel=cut.pixel,
-        channels=channels, outputs=sizes.outputs, strip_block=strip_block, group=cut.group, tall=cut.tall, run=run_length,
-        wide=run_length if is_one_run else width, to=to,
+        place=cut.place, pieces=scratch.pieces, room_size=scratch.size, weights=weights, planes=planes, plane=plane, band=cut.band,
+        pixel=cut.pixel, channels=channels, outputs=sizes.outputs, strip_block=strip_block, group=cut.group, tall=cut.tall, run=run_length,
+        wide=run_length if is_one_run else width, to=to, layout=layout,
     )  # fmt: skip
     otherwise: list[Run] = []
 
     def run(x: np.ndarray, weight: np.ndarray, out: np.ndarray, bias: np.ndarray) -> None:
-        factors, flag = empty(factors_shape, np.dtype(np.uint32)), np.zeros(1, np.int64)
-        pack(weight=weight, target=factors, flag=flag)
+        factors, flag = weight, np.zeros(1, np.int64)
+        if is_packed:
+            factors = empty((groups * sizes.strips * size,), np.dtype(np.uint32))
+            pack(weight=weight, target=factors, flag=flag)
         flags, room = scratch.take()
         multiply(source=x, out=out, factors=factors, bias=bias, flag=flag, flags=flags, room=room)
         if flag[0]:
@@ -275,7 +281,8 @@ def weight_gradient(
     parts, count, dtype = _PARTS[element], len(table), x.dtype
     sizes = _Sizes(len(x), groups, grad.shape[1] // groups, x.shape[1] // groups, grad.shape[2], grad.shape[3], parts)
     cut = _sum_cut(sizes, table, step)
-    if cut is None or cut.cost > WORTH * sizes.products * count / PLAIN_SUMS:
+    weights = groups * sizes.outputs * sizes.channels * count
+    if cut is None or cut.cost > WORTH * (sizes.products * count / PLAIN_SUMS + weights * PLAIN_JOINED):
         return None
     bands, blocks = len(x) * _up(sizes.height, cut.tall), _up(sizes.steps * DEEP, cut.channels)
     ranges = max(1, min(_up(bands, cut.group), CHUNKS // (groups * blocks)))

@@ -26,62 +26,118 @@ from .tiles import transposed
 TILE = SIDE * SIDE  # pairs of a tile
 
 
-class TileFactorArguments(Record):
-    weight: Array
-    target: Array
-    flag: Array  # set where a number cannot be split
+class TileWeight(Record):
+    """Layout of a weight."""
+
     taps: Array  # (dy, dx, place of the weight)
     count: Integer  # of taps
     channels: Integer
     outputs: Integer
-    by_group: Integer  # strides of the weight, in elements
+    by_group: Integer  # strides, in elements
     by_output: Integer
     by_channel: Integer
 
 
+class TileFactorArguments(Record):
+    weight: Array
+    target: Array
+    flag: Array  # set where a number cannot be split
+    layout: TileWeight
+
+
 @kernel
-def pack_tiles(k: Builder, element: str, parts: int) -> None:
+def pack_tiles(k: Builder, element: str, parts: int, is_row: bool) -> None:
     """Weights as tiles: (group, strip of 32 outputs, step of 32 channels, tap, part, 16 outputs, pair, output); a chunk is a strip."""
     a = k.arguments(TileFactorArguments)
-    lanes = k.lanes("f32")
-    strips, steps = (a.outputs + (BLOCK - 1)) // BLOCK, (a.channels + (DEEP - 1)) // DEEP
+    packing = _Packing(k, element, parts, is_row, a.layout)
+    strips = (a.layout.outputs + (BLOCK - 1)) // BLOCK
 
     def chunk(index: Value) -> None:
-        group, first = index // strips, index % strips * BLOCK
-        source, target = k.at(a.weight, group * a.by_group, element), k.at(a.target, index * steps * a.count * (parts * 2 * TILE), "u32")
-        numbers = [k.indices(lanes) + (first + half * SIDE) for half in range(2)]
-        masks = [each < a.outputs for each in numbers]
-        places = [k.least(each, a.outputs - 1) * a.by_output for each in numbers]
+        source = k.at(a.weight, index // strips * a.layout.by_group, element)
+        packing.strip(source, index % strips * BLOCK, k.at(a.target, index * packing.size, "u32"), a.flag)
 
-        def tap(number: Value, largest: Value) -> Value:
-            c, t = number // a.count * DEEP, number % a.count
-            lines = k.at(source, k.load(a.taps, t * 3 + 2, "i64"), element)
-            tiles = k.at(target, number * (parts * 2 * TILE), "u32")
+    k.for_chunks(chunk)
+
+
+class _Packing:
+    """Packs strips of outputs; ``is_row`` says that all channels and taps of an output lie side by side, in this order."""
+
+    def __init__(self, k: Builder, element: str, parts: int, is_row: bool, layout: TileWeight):
+        self.k, self.element, self.parts, self.is_row, self.layout = k, element, parts, is_row, layout
+        self.lanes, self.steps = k.lanes("f32"), (layout.channels + (DEEP - 1)) // DEEP
+        self.size = self.steps * layout.count * (parts * 2 * TILE)
+
+    def strip(self, source: Value, first: Value, target: Value, flag: Value) -> None:
+        """The tiles of outputs from ``first`` on, of a group whose weight is at ``source``."""
+        k = self.k
+        step = partial(self.rows if self.is_row else self.any, source, first, target)
+        largest = k.loop(0, self.steps, step, carried=[k.const(0, "u32", self.lanes)])
+        if self.parts > 1:
+            note_size(k, largest, LARGEST, flag)
+
+    def put(self, values: list[Value], target: Value, place: tuple[Value, Value, Value, int], largest: Value) -> Value:
+        """Store what 16 outputs have of a pair of channels; ``place``: the step, the tap, the number of the pair, and which half."""
+        k, (s, t, r, half) = self.k, place
+        tiles = k.at(target, (s * self.layout.count + t) * (self.parts * 2 * TILE), "u32")
+        for part, bits in enumerate(pairs_of(k, values[0], values[1], self.parts)):
+            k.store(bits, tiles, r * SIDE + (part * 2 + half) * TILE, "u32")
+        return k.most(largest, k.most(size_of(k, values[0]), size_of(k, values[1])))
+
+    def rows(self, source: Value, first: Value, target: Value, s: Value, largest: Value) -> Value:
+        """A step: squares of 16 outputs by 16 numbers, channels and taps, are turned."""
+        k, w, lanes = self.k, self.layout, self.lanes
+
+        def square(j: Value, r: Value, t: Value, *largest: Value) -> list[Value]:
+            starts = [(s * DEEP + channel) * w.count + j * lanes for channel in (0, SIDE)]
+            masks = [k.mask_below(start, w.channels * w.count, lanes) for start in starts]
+            biggest = largest[0]
+            for half in range(2):
+                turned = []
+                for start, mask in zip(starts, masks, strict=True):
+                    lines = []
+                    for i in range(SIDE):
+                        output = first + (half * SIDE + i)
+                        inside = mask & k.splat(output < w.outputs, lanes)
+                        lines.append(k.load(source, output * w.by_output + start, self.element, lanes, inside))
+                    turned.append(transposed(k, lines))
+                at = r, t
+                for values in zip(*turned, strict=True):
+                    biggest = self.put(list(values), target, (s, at[1], at[0], half), biggest)
+                    last = (at[1] + 1).eq(w.count)
+                    at = k.select(last, at[0] + 1, at[0]), k.select(last, 0, at[1] + 1)
+            return [*at, biggest]
+
+        zero = k.const(0, "i64")
+        return k.loop(0, w.count, square, carried=[zero, zero, largest])[2]
+
+    def any(self, source: Value, first: Value, target: Value, s: Value, largest: Value) -> Value:
+        """A step, one number after the other."""
+        k, w, lanes = self.k, self.layout, self.lanes
+        numbers = [k.indices(lanes) + (first + half * SIDE) for half in range(2)]
+        masks = [each < w.outputs for each in numbers]
+        places = [k.least(each, w.outputs - 1) * w.by_output for each in numbers]
+
+        def tap(t: Value, largest: Value) -> Value:
+            lines = k.at(source, k.load(w.taps, t * 3 + 2, "i64"), self.element)
 
             def pair(r: Value, largest: Value) -> Value:
                 for half, mask in enumerate(masks):
                     values = []
-                    for channel in (c + r, c + r + SIDE):
-                        line = k.at(lines, k.least(channel, a.channels - 1) * a.by_channel, element)
-                        values.append(k.select(mask & (channel < a.channels), k.gather(line, places[half], element), 0))
-                    largest = k.most(largest, k.most(size_of(k, values[0]), size_of(k, values[1])))
-                    for part, bits in enumerate(pairs_of(k, values[0], values[1], parts)):
-                        k.store(bits, tiles, r * SIDE + (part * 2 + half) * TILE, "u32")
+                    for channel in (s * DEEP + r, s * DEEP + r + SIDE):
+                        line = k.at(lines, k.least(channel, w.channels - 1) * w.by_channel, self.element)
+                        values.append(k.select(mask & (channel < w.channels), k.gather(line, places[half], self.element), 0))
+                    largest = self.put(values, target, (s, t, r, half), largest)
                 return largest
 
             return k.loop(0, SIDE, pair, carried=[largest])
 
-        largest = k.loop(0, steps * a.count, tap, carried=[k.const(0, "u32", lanes)])
-        if parts > 1:
-            note_size(k, largest, LARGEST, a.flag)
-
-    k.for_chunks(chunk)
+        return k.loop(0, w.count, tap, carried=[largest])
 
 
 class TileArguments(Record):
     source: Array
     out: Array
-    factors: Array  # as ``pack_tiles`` writes them
+    factors: Array  # as ``pack_tiles`` writes them, or the weight
     bias: Array
     flag: Array  # set where a number cannot be split
     flags: Array  # of the pieces of scratch memory, see ``borrow``
@@ -91,6 +147,7 @@ class TileArguments(Record):
     place: Place  # of a band
     pieces: Integer  # of scratch memory, and their size in numbers of 32 bits
     room_size: Integer
+    weights: Integer  # what of a piece lies before packed weights
     planes: Integer  # what of a piece lies before the planes of 32 channels, and from one of them to the next
     plane: Integer
     band: Integer  # pixels from a band to the next one
@@ -103,25 +160,28 @@ class TileArguments(Record):
     run: Integer  # pixels of a run of the result, with those between rows
     wide: Integer  # those of them that are wanted
     to: Strides  # of the result
+    layout: TileWeight
 
 
 @kernel
-def tiles_of_windows(k: Builder, element: str, parts: int, mode: str, store: str) -> None:
+def tiles_of_windows(k: Builder, element: str, parts: int, mode: str, store: str, weight: str) -> None:
     """The convolution: bands are packed, then multiplied with one strip of 32 outputs after the other.
 
-    ``mode`` and ``store`` are those of the input and the result, see ``mode_of``, or "last" where channels are innermost.
+    ``mode`` and ``store`` are those of the input and the result, see ``mode_of``, or "last" where channels are innermost.  ``weight`` is
+    "packed", or where each strip is used once, "row" or "any", by which it is packed before its use (``_Packing``).
     """
-    k.for_chunks(_WindowTiles(k, element, parts, mode, store).chunk)
+    k.for_chunks(_WindowTiles(k, element, parts, mode, store, weight).chunk)
 
 
 class _WindowTiles:
     """The loops of ``tiles_of_windows``; a chunk has some rows of some images, and some strips of one group's outputs."""
 
-    def __init__(self, k: Builder, element: str, parts: int, mode: str, store: str):
-        self.k, self.element, self.parts, self.mode, self.store = k, element, parts, mode, store
+    def __init__(self, k: Builder, element: str, parts: int, mode: str, store: str, weight: str):
+        self.k, self.element, self.parts, self.mode, self.store, self.weight = k, element, parts, mode, store, weight
         k.features = FEATURES
         self.lanes, self.tiles = k.lanes("f32"), TileRegisters(k)
         self.a = a = k.arguments(TileArguments)
+        self.packing = _Packing(k, element, parts, weight == "row", a.layout)
         self.sums, self.turned = (k.scratch(BLOCK * BLOCK, "f32") for _ in range(2))
         self.steps = (a.channels + (DEEP - 1)) // DEEP
         self.strips = (a.outputs + (BLOCK - 1)) // BLOCK
@@ -139,11 +199,17 @@ class _WindowTiles:
         count = k.least(a.group, im.images * self.row_blocks - self.first)
         self.data = k.at(a.source, number * a.channels * im.c, element)
         self.bias, self.out = k.at(a.bias, number * a.outputs, "f32"), k.at(a.out, number * a.outputs * a.to.c, element)
-        self.factors = k.at(a.factors, number * self.strips * self.steps * im.count * (self.parts * 2 * TILE), "u32")
+        if self.weight == "packed":
+            self.factors = k.at(a.factors, number * self.strips * self.packing.size, "u32")
+        else:
+            self.factors = k.at(self.room, a.weights, "u32")
+        source = k.at(a.factors, number * a.layout.by_group, element)
         k.loop(0, count, self.pack)
         stop = k.least((strip + a.strip_block) * BLOCK, a.outputs)
 
         def outputs(o: Value) -> None:
+            if self.weight != "packed":
+                self.packing.strip(source, o, self.factors, a.flag)
             k.loop(0, count, partial(self.strip, o))
 
         self.tiles.within(lambda: k.loop(strip * BLOCK, stop, outputs, step=BLOCK))
@@ -245,7 +311,7 @@ class _WindowTiles:
         image, y0, high = self.rows_of(band)
         stop, place = high * a.place.pitch, self.place_of(band)
         out = k.at(self.out, o * a.to.c + image * a.to.n + y0 * a.to.y, self.element)
-        factors = k.at(self.factors, o * self.steps * a.images.count * (self.parts * 2 * TILE // BLOCK), "u32")
+        factors = self.factors if self.weight != "packed" else k.at(self.factors, o // BLOCK * self.packing.size, "u32")
 
         def block(p: Value) -> None:
             self.products(k.at(place, p * a.pixel, "u32"), factors)
