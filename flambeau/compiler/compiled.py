@@ -75,7 +75,7 @@ def has_room(label: str, count: int, limit: int | None, fullgraph: bool) -> bool
     """Whether a function that has ``count`` programs may have one more; ``limit`` is None for the process's setting.
 
     Raises:
-        FailOnRecompileLimitHit: it may not, with ``fullgraph``.
+        FailOnRecompileLimitHit: it may not, with ``fullgraph`` or ``torch.compiler.config.fail_on_recompile_limit_hit``.
     """
     from ..facades._dynamo import config
 
@@ -84,8 +84,9 @@ def has_room(label: str, count: int, limit: int | None, fullgraph: bool) -> bool
     limit = config.recompile_limit if limit is None else limit
     if count < limit:
         return True
-    if fullgraph:
-        raise FailOnRecompileLimitHit(f"recompile_limit reached with fullgraph=True: {label} has {count} programs")
+    if fullgraph or config.fail_on_recompile_limit_hit:
+        setting = "fullgraph=True" if fullgraph else "fail_on_recompile_limit_hit=True"
+        raise FailOnRecompileLimitHit(f"recompile_limit reached with {setting}: {label} has {count} programs")
     if count == limit:
         logs.note("recompiles", f"{label}: recompile_limit ({limit}) is reached; further kinds of calls run as they are written")
     return False

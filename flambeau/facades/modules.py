@@ -25,6 +25,7 @@ ELSEWHERE = {
     "_library": "aten.library",
     "_ops": "aten.namespaces",
     "_subclasses.fake_tensor": "aten.fake_tensor",
+    "compiler.config": "facades._dynamo.config",
     "horovod.torch": "facades.horovod",
     **{f"_library.{name}": f"aten.library.{name}" for name in "autograd custom_ops infer_schema opcheck".split()},
     **dict.fromkeys(("distributed.tensor.device_mesh", "distributed._tensor.device_mesh"), "distributed.device_mesh"),

@@ -385,3 +385,14 @@ def test_smaller_names() -> None:
     compiled = torch.compile(skipped)
     assert compiled(torch.ones(1)).item() == 2 and "here" in compiled._call.breaks[0]
     assert torch.wait(torch.fork(lambda x: x + 1, torch.ones(1))).item() == 2
+
+
+def test_settings_have_a_module_of_their_own_name() -> None:
+    import flambeau.compiler.config as config
+
+    assert torch.compiler.config.recompile_limit == torch._dynamo.config.recompile_limit
+    compiled = torch.compile(lambda x, word: x * 2 if word == "a" else x * 3, recompile_limit=1)
+    with config.patch(fail_on_recompile_limit_hit=True):
+        compiled(torch.ones(2), "a")
+        with pytest.raises(torch._dynamo.exc.FailOnRecompileLimitHit, match="fail_on_recompile_limit_hit=True"):
+            compiled(torch.ones(2), "b")

@@ -567,3 +567,30 @@ def test_programs_give_the_same_numbers_in_onnxruntime() -> None:
         warnings.simplefilter("ignore")
         found = exported_operations.compare_onnx()
     assert not found["DIFFERENT"] and found["fails"] <= 8 and found["equal"] >= 410
+
+
+# -- comparisons with the program, shapes as tensors ------------------------------------------------------------------------------------
+def test_models_are_verified() -> None:
+    from flambeau.onnx.verification import VerificationInfo, verify_onnx_program
+
+    model, x = nn.Linear(3, 2), torch.ones(4, 3)
+    program = torch.onnx.export(model, (x,), dynamo=True)
+    (found,) = verify_onnx_program(program)
+    assert found.max_abs_diff < 1e-5 and found.expected_dtype is found.actual_dtype is torch.float32
+    assert verify_onnx_program(program, (torch.zeros(4, 3),))[0].abs_diff_hist[0].sum() == 8
+    with pytest.raises(NotImplementedError, match="compare_intermediates"):
+        verify_onnx_program(program, compare_intermediates=True)
+    with pytest.raises(ValueError, match="no exported program"):
+        verify_onnx_program(torch.onnx.ONNXProgram(program.model_proto))
+    info = VerificationInfo.from_tensors("y", torch.tensor([1.0, 2.0, 0.0]), torch.tensor([1.1, 2.0, 1e-3]))
+    assert info.abs_diff_hist[0].tolist() == [1, 0, 0, 0, 1, 0, 1, 0, 0] and info.rel_diff_hist[0].tolist() == [1, 0, 0, 0, 0, 0, 1, 0, 1]
+    assert info.asdict()["expected_dtype"] == "torch.float32" and info.max_rel_diff == pytest.approx(1e4, rel=1e-3)
+    assert VerificationInfo.from_tensors("y", True, False).max_abs_diff == 1
+
+
+def test_shapes_are_tensors() -> None:
+    from flambeau.onnx.operators import reshape_from_tensor_shape, shape_as_tensor
+
+    x = torch.arange(6)
+    assert shape_as_tensor(x.view(2, 3)).tolist() == [2, 3]
+    assert torch.equal(reshape_from_tensor_shape(x, torch.tensor([3, 2])), x.view(3, 2))

@@ -1,7 +1,7 @@
-"""Settings of ``torch.compile``. Source: torch._dynamo.config.
+"""Settings of ``torch.compile``. Source: torch._dynamo.config, torch.compiler.config.
 
-``recompile_limit`` (or ``cache_size_limit``, its older name), ``disable`` and ``suppress_errors`` are looked at. The others say how PyTorch
-compiles: they keep values, and change nothing here.
+``recompile_limit`` (or ``cache_size_limit``, its older name), ``fail_on_recompile_limit_hit``, ``disable`` and ``suppress_errors`` are
+looked at. The others say how PyTorch compiles: they keep values, and change nothing here.
 """
 
 from __future__ import annotations
@@ -20,16 +20,24 @@ capture_dynamic_output_shape_ops = False
 capture_scalar_outputs = False
 disable = False
 dynamic_shapes = True
+enable_cpp_symbolic_shape_guards = False
+fail_on_recompile_limit_hit = False
+force_disable_caches = False
 force_parameter_static_shapes = True
 force_unspec_int_unbacked_size_like_on_torchrec_kjt = False
 guard_nn_modules = True
 inline_inbuilt_nn_modules = True
+job_id: Any = None
+log_file_name: Any = None
 optimize_ddp = True
 recompile_limit = 8
+reorderable_logging_functions = set[Any]()
+skip_tensor_guards_with_matching_dict_tags = True
 specialize_float = False
 specialize_int = False
 suppress_errors = False
 verbose = False
+wrap_top_frame = False
 
 
 @contextlib.contextmanager

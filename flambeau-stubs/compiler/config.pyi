@@ -1,0 +1,1 @@
+from flambeau.facades._dynamo.config import *
