@@ -13,6 +13,7 @@ import numpy as np
 from ..core.arrays.kinds import call_kernel, host
 from ..core.calls.casting import cast_array, cast_operands
 from ..core.calls.interruption import pass_on
+from ..core.settings import settings
 from ..core.shape import contiguous_strides
 from ..kernels.compiler.expression import Program, Untraceable
 from ..kernels.compiler.language import ELEMENTS, register_element
@@ -184,7 +185,7 @@ def may_be_in_place(node: Node) -> bool:
 
 
 def _key_of(node: Node, is_in_place: bool = False) -> tuple[Any, ...]:
-    return node.op, node.dtypes, pool.threads, is_in_place, tuple(_looks(node))
+    return node.op, node.dtypes, pool.threads, settings.matmul_precision, is_in_place, tuple(_looks(node))
 
 
 def _looks(node: Node) -> list[Any]:

@@ -2,6 +2,7 @@
 
 The mathematics runs in NumPy, in full precision and in a fixed order. Switches that trade precision or reproducibility for speed
 are therefore remembered and reported, so that programs which set and restore them run, and every setting of them is honoured.
+Large float32 products are less precise where that is asked for.
 """
 
 from __future__ import annotations
@@ -77,10 +78,12 @@ def get_float32_matmul_precision() -> str:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Say how precise float32 matrix products have to be at least; they are always computed in full float32.
+    """Say how precise float32 matrix products have to be at least. It matters where the processor multiplies tiles of bfloat16 (AMX) and a
+    product is large enough for them; compiled programs keep the precision that they were compiled with.
 
     Args:
-        precision: 'highest', 'high' or 'medium'; anything else warns and changes nothing.
+        precision: 'highest' for float32; 'high' lets each number be the sum of two bfloat16 numbers, which have 16 bits together; 'medium'
+            lets it be one bfloat16 number. Anything else warns and changes nothing.
     Source: torch.set_float32_matmul_precision.
     Example:
         >>> torch.set_float32_matmul_precision("high")

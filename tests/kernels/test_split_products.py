@@ -121,6 +121,20 @@ def test_no_less_exact_than_the_library(kind: str) -> None:
         assert (errors[0] ** 2).mean() <= max((alike * errors[1] ** 2).mean(), few**2)
 
 
+def test_less_precise_products_where_that_is_asked_for() -> None:
+    a, b = drawn(3, 70, 300), drawn(3, 300, 90)
+    exact, size = a.astype(np.float64) @ b, abs(a).astype(np.float64) @ abs(b)
+    x, y = torch.from_numpy(a), torch.from_numpy(b)
+    try:
+        for precision, least, most in (("highest", 0.0, 2.0**-22), ("high", 2.0**-22, 2.0**-16), ("medium", 2.0**-14, 2.0**-8)):
+            torch.set_float32_matmul_precision(precision)
+            for _ in range(2):
+                error = (abs((x @ y).numpy() - exact) / size).max()
+                assert least < error < most, precision
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+
 def test_whole_numbers_are_exact() -> None:
     draw = np.random.default_rng(1)
     for most, inner in ((4095, 1), (500, 60), (2, 4000)):

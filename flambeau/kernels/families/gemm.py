@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays.native import native
+from ...core.settings import settings
 from ..compiler import memory
 from ..compiler.build import kernel
 from ..compiler.language import ELEMENTS, Builder, Value
@@ -168,7 +169,7 @@ def _library_plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool) -> _L
 
 def is_split(dtype: np.dtype, sizes: tuple[int, int, int], count: int = 1, finishes: bool = False) -> bool:
     """Whether ``count`` products are computed by tiles of bfloat16, if the library has words for how matrices lie; see ``pays``."""
-    pays = dtype.itemsize == 4 and split_products.pays(*sizes, count, finishes)
+    pays = dtype.itemsize == 4 and split_products.pays(*sizes, count, finishes, split_products.PARTS[settings.matmul_precision])
     return pays and instructions() == "tiles" and library() is not None
 
 
@@ -181,7 +182,7 @@ def _split_plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool) -> _Lau
         return None
     heads = shape[-3] if len(shape) > 2 else 1
     batch = math.prod(shape[:-3]), heads
-    return split_products.plan(left, right, (m, n, inner), batch, blas.sgemm, has_bias)
+    return split_products.plan(left, right, (m, n, inner), batch, blas.sgemm, has_bias, split_products.PARTS[settings.matmul_precision])
 
 
 def own_plan(dtype: np.dtype, a: _Layout, b: _Layout, bias: str) -> _Launch | None:
@@ -223,7 +224,7 @@ def _matrix_plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool, least:
 
 
 @lru_cache(maxsize=4096)
-def _plan(dtype: np.dtype, a: _Layout, b: _Layout, bias: tuple[Any, ...] | None, least: int) -> _Run | None:
+def _plan(dtype: np.dtype, a: _Layout, b: _Layout, bias: tuple[Any, ...] | None, least: int, _precision: str) -> _Run | None:
     """Function ``run(a, b, bias)`` for operands of these shapes and strides; None where NumPy is to do it."""
     (shape, strides), b_shape = a, b[0]
     if ELEMENTS.get(dtype) not in ("f32", "f64") or len(shape) < 2 or len(b_shape) < 2 or shape[-1] != b_shape[-2]:
@@ -285,18 +286,18 @@ def multiply(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None, least
     if b.dtype is not dtype:
         return None
     third = None if bias is None else (bias.dtype, bias.shape, bias.strides)
-    run = _plan(dtype, (a.shape, a.strides), (b.shape, b.strides), third, least)
+    run = _plan(dtype, (a.shape, a.strides), (b.shape, b.strides), third, least, settings.matmul_precision)
     return None if run is None else run(a, b, bias)
 
 
 @lru_cache(maxsize=1024)
-def _plan_into(dtype: np.dtype, a: _Layout, b: _Layout, least: int) -> _Launch | None:
+def _plan_into(dtype: np.dtype, a: _Layout, b: _Layout, least: int, _precision: str) -> _Launch | None:
     return _matrix_plan(dtype, a, b, False, least) if ELEMENTS.get(dtype) in ("f32", "f64") and a[0][1] == b[0][0] else None
 
 
 def multiply_into(a: np.ndarray, b: np.ndarray, out: np.ndarray, least: int = SMALL) -> None:
     """``out[...] = a @ b`` for matrices, ``out`` row-major; ``least``: multiply-adds below which NumPy does it."""
-    launch = _plan_into(a.dtype, (a.shape, a.strides), (b.shape, b.strides), least)
+    launch = _plan_into(a.dtype, (a.shape, a.strides), (b.shape, b.strides), least, settings.matmul_precision)
     if launch is None:
         np.dot(a, b, out)
     else:

@@ -16,6 +16,9 @@ Operands are scaled by ``2**24`` each and the sums back: then no part of any flo
 take for zero, and none of the sums but what float32 has no number for. Where a size is ``2**32`` or above, infinite or NaN, the product
 is the library's, called from the same kernel: so a product is three launches, whatever its operands hold.
 
+Where ``torch.set_float32_matmul_precision`` asks for less, numbers have two parts and three products, with an error of ``2**-16`` of each
+product, or one part, ``2**-8``.
+
 ``plan`` gives the launches for matrices of given layouts; ``gemm`` says which products go this way.
 
 Error: at most ``(n / 5 + 20) u |a| @ |b|`` for n terms, ``u = 2**-24``: sixteen products are added in one chain, two such chains to each
@@ -48,9 +51,9 @@ from .tiles import aligned, below, transposed
 
 LINES = 32  # of a block
 DEPTH = 32  # numbers of a sum that a tile has
-PARTS = 3
+PARTS = {"highest": 3, "high": 2, "medium": 1}  # of a number, by the precision that float32 products are to have
 TILE = ROWS * 16  # pairs
-BLOCK = PARTS * 2 * TILE
+PART = 2 * TILE  # of a block, for a step
 SLAB = 24  # steps of ``DEPTH`` numbers whose sums stay in tiles, at most
 SIDE = 4  # blocks of a part down and across: both operands' slabs fit the second cache
 FIT = 170  # blocks times steps, 6 KB each, that are packed and multiplied before others: they stay in the second cache
@@ -89,8 +92,8 @@ class _Splitter:
     ``is_second``: a tile's row has the pair of 16 lines, where it is 16 pairs of one line for the first operand.
     """
 
-    def __init__(self, k: Builder, along: bool, is_second: bool):
-        self.k, self.along, self.turns = k, along, along == is_second
+    def __init__(self, k: Builder, along: bool, is_second: bool, parts: int):
+        self.k, self.along, self.turns, self.parts = k, along, along == is_second, parts
 
     def block(self, source: Value, pitch: Value, lines: Value, inner: Value, target: Value, largest: Value) -> Value:
         """Pack the block at ``source``, of which there are so many ``lines`` and ``inner`` numbers; the new ``largest``."""
@@ -127,7 +130,9 @@ class _Splitter:
         def one(block: Value, step: Value, largest: Value) -> Value:
             line, at = block * LINES, (first + step) * DEPTH
             place = k.at(source, line * pitch + at if self.along else at * pitch + line, "f32")
-            return self.block(place, pitch, lines - line, inner - at, k.at(target, (block * count + step) * BLOCK, "i32"), largest)
+            return self.block(
+                place, pitch, lines - line, inner - at, k.at(target, (block * count + step) * (self.parts * PART), "i32"), largest
+            )
 
         if self.along:
             return k.loop(0, number, lambda b, v: k.loop(0, count, partial(one, b), carried=[v]), carried=[largest])
@@ -138,16 +143,16 @@ class _Splitter:
         k = self.k
         for value in (first, second):
             largest = k.most(largest, size_of(k, value))
-        for part, pairs in enumerate(pairs_of(k, first, second, PARTS)):
-            k.store(pairs, row, part * 2 * TILE, "u32")
+        for part, pairs in enumerate(pairs_of(k, first, second, min(self.parts + 1, 3))[: self.parts]):
+            k.store(pairs, row, part * PART, "u32")
         return largest
 
 
 @kernel
-def split(k: Builder, along: bool, is_second: bool) -> None:
+def split(k: Builder, along: bool, is_second: bool, parts: int) -> None:
     """Pack an operand. A unit is a block by a step; each chunk notes its largest number's bits behind the blocks."""
     o = k.arguments(Splitting)
-    packed, splitter = aligned(k, o.packed), _Splitter(k, along, is_second)
+    packed, splitter = aligned(k, o.packed), _Splitter(k, along, is_second, parts)
 
     def unit(u: Value, largest: Value) -> Value:
         batch, rest = u // (o.blocks * o.steps), u % (o.blocks * o.steps)
@@ -155,13 +160,13 @@ def split(k: Builder, along: bool, is_second: bool) -> None:
         line, number = block * LINES, step * DEPTH
         start = batch // o.heads * o.outer_step + batch % o.heads * o.inner_step
         at = line * o.pitch + number if along else number * o.pitch + line
-        target = k.at(packed, ((batch * o.blocks + block) * o.steps + step) * BLOCK, "i32")
+        target = k.at(packed, ((batch * o.blocks + block) * o.steps + step) * (parts * PART), "i32")
         return splitter.block(k.at(o.source, start + at, "f32"), o.pitch, o.lines - line, o.inner - number, target, largest)
 
     def chunk(c: Value) -> None:
         last = k.least((c + 1) * o.per_chunk, o.units)
         largest = k.loop(c * o.per_chunk, last, unit, carried=[k.const(0, "u32", 16)])
-        k.store(k.fold(largest, k.most), packed, o.units * BLOCK + c, "u32")
+        k.store(k.fold(largest, k.most), packed, o.units * (parts * PART) + c, "u32")
 
     k.for_chunks(chunk)
 
@@ -229,8 +234,8 @@ class Whole(Record):
 class _Blocks:
     """Blocks of sums of one product, and the library's way; see ``Packed`` and ``Whole`` for ``o``."""
 
-    def __init__(self, k: Builder, o: Any):
-        self.k, self.o, self.p = k, o, o.product
+    def __init__(self, k: Builder, o: Any, parts: int):
+        self.k, self.o, self.p, self.parts, self.size = k, o, o.product, parts, parts * PART
         self.tiles, self.sums = TileRegisters(k), k.scratch(4 * TILE, "f32")
 
     def part(self, u: Value) -> None:
@@ -269,22 +274,22 @@ class _Blocks:
     def _block(self, a: Value, b: Value, pitch: Value, place: tuple[Value, Value], first: Value, count: Value) -> None:
         k, tiles, (i, j) = self.k, self.tiles, place
         is_end = i + 1 >= self.i1
-        starts = [k.at(side, block * pitch * BLOCK, "i32") for side, block in ((a, i), (b, j))]
+        starts = [k.at(side, block * pitch * self.size, "i32") for side, block in ((a, i), (b, j))]
         after = k.select(is_end, self.i0, i + 1), k.select(is_end, j + 1, j)
-        following = [k.at(side, block * pitch * BLOCK, "i32") for side, block in zip((a, b), after, strict=True)]
+        following = [k.at(side, block * pitch * self.size, "i32") for side, block in zip((a, b), after, strict=True)]
 
         def step(at: Value) -> None:
-            sides = [k.at(side, at * BLOCK, "i32") for side in starts]
-            ahead = [k.select(at + 1 < count, k.at(side, BLOCK, "i32"), after) for side, after in zip(sides, following, strict=True)]
-            lines = [(side, line * 16) for side in ahead for line in range(BLOCK // 16)]
+            sides = [k.at(side, at * self.size, "i32") for side in starts]
+            ahead = [k.select(at + 1 < count, k.at(side, self.size, "i32"), after) for side, after in zip(sides, following, strict=True)]
+            lines = [(side, line * 16) for side in ahead for line in range(self.size // 16)]
 
             def fetch(number: int) -> None:
                 """A share of the next step's lines, or of the next block's first ones, into the first cache."""
-                for side, line in lines[number :: len(ORDER[PARTS])]:
+                for side, line in lines[number :: len(ORDER[self.parts])]:
                     k.prefetch(side, line, "i32")
 
-            one, other = (Operand(side, "i32", 2 * TILE, TILE, ROW) for side in sides)
-            add_products(tiles, PARTS, one, other, fetch)
+            one, other = (Operand(side, "i32", PART, TILE, ROW) for side in sides)
+            add_products(tiles, self.parts, one, other, fetch)
 
         tiles.clear(range(4))
         k.loop(0, count, step)
@@ -310,11 +315,11 @@ class _Blocks:
 
 
 @kernel
-def split_product(k: Builder, has_bias: bool) -> None:
+def split_product(k: Builder, has_bias: bool, parts: int) -> None:
     """Products of packed operands."""
     k.features = FEATURES
     o = k.arguments(Packed, without=() if has_bias else ("bias",))
-    blocks, p, a, b = _Blocks(k, o), o.product, aligned(k, o.a), aligned(k, o.b)
+    blocks, p, a, b = _Blocks(k, o, parts), o.product, aligned(k, o.a), aligned(k, o.b)
 
     def noted(packed: Value, size: Value, notes: Value) -> Value:
         return k.loop(0, notes, lambda at, most: k.most(most, k.load(packed, size + at, "u32")), carried=[k.const(0, "u32")])
@@ -322,10 +327,11 @@ def split_product(k: Builder, has_bias: bool) -> None:
     is_large = k.most(noted(a, o.size_a, o.notes_a), noted(b, o.size_b, o.notes_b)) >= LARGEST
 
     def by_tiles() -> None:
-        left, right = (k.at(side, blocks.batch * each * p.steps * BLOCK, "i32") for side, each in ((a, p.down), (b, p.across)))
+        left, right = (k.at(side, blocks.batch * each * p.steps * blocks.size, "i32") for side, each in ((a, p.down), (b, p.across)))
 
         def slab(first: Value, count: Value) -> None:
-            blocks.slab(k.at(left, first * BLOCK, "i32"), k.at(right, first * BLOCK, "i32"), p.steps, first, count)
+            a, b = (k.at(side, first * blocks.size, "i32") for side in (left, right))
+            blocks.slab(a, b, p.steps, first, count)
 
         blocks.slabs(slab)
 
@@ -337,15 +343,15 @@ def split_product(k: Builder, has_bias: bool) -> None:
 
 
 @kernel
-def split_whole(k: Builder, along: tuple[bool, bool], has_bias: bool) -> None:
+def split_whole(k: Builder, along: tuple[bool, bool], has_bias: bool, parts: int) -> None:
     """Products of a part each, a slab of whose operands is packed and multiplied before the next one."""
     k.features = FEATURES
     o = k.arguments(Whole, without=() if has_bias else ("bias",))
-    blocks, p = _Blocks(k, o), o.product
-    splitters = [_Splitter(k, each, is_second) for each, is_second in zip(along, (False, True), strict=True)]
+    blocks, p = _Blocks(k, o, parts), o.product
+    splitters = [_Splitter(k, each, is_second, parts) for each, is_second in zip(along, (False, True), strict=True)]
     piece = borrow(k, o.flags, o.pieces)
     left = k.at(aligned(k, o.scratch), piece * o.size, "i32")
-    right = k.at(left, p.down * p.slab * BLOCK, "i32")
+    right = k.at(left, p.down * p.slab * blocks.size, "i32")
 
     def unit(u: Value) -> None:
         blocks.part(u)
@@ -391,7 +397,7 @@ def _is_whole(m: int, n: int, inner: int, count: int) -> bool:
     return (_up(m, LINES) + _up(n, LINES)) * _slab(inner) <= FIT and (count > 1 or m * n * inner <= ALONE)
 
 
-def pays(m: int, n: int, inner: int, count: int = 1, finishes: bool = False) -> bool:
+def pays(m: int, n: int, inner: int, count: int = 1, finishes: bool = False, parts: int = 3) -> bool:
     """Whether products of these sizes take less time than by other kernels, or by the library; measured on Sapphire Rapids.
 
     Args:
@@ -402,7 +408,7 @@ def pays(m: int, n: int, inner: int, count: int = 1, finishes: bool = False) -> 
         return False
     by_place = 0 if _is_whole(m, n, inner, count) else 1 if packed <= CLOSE else 2
     finished = FINISHED * m * n if finishes else 0
-    multiplied = BLOCK_STORED * blocks + BLOCK_MULTIPLIED * blocks * _up(inner, DEPTH)
+    multiplied = BLOCK_STORED * blocks + BLOCK_MULTIPLIED * blocks * _up(inner, DEPTH) * len(ORDER[parts]) // len(ORDER[3])
     return STARTED[by_place] // count + multiplied + finished + PACKED[by_place] * packed < OTHER[work > LIBRARY] * work
 
 
@@ -418,31 +424,34 @@ def _cut(m: int, n: int, inner: int) -> tuple[int, int]:
     return height, width
 
 
-def plan(a: Layout, b: Layout, sizes: tuple[int, int, int], batch: tuple[int, int], function: int, has_bias: bool) -> Callable[..., None]:
+def plan(
+    a: Layout, b: Layout, sizes: tuple[int, int, int], batch: tuple[int, int], function: int, has_bias: bool, parts: int = 3
+) -> Callable[..., None]:
     """Function ``launch(a, b, c[, bias])``: products of matrices of these ``sizes``, so many as both dimensions of ``batch`` say.
 
     Args:
         sizes: rows of a, columns of b, and the numbers of a sum.
         function: the library's ``sgemm``.
+        parts: of each number, see ``PARTS``.
     """
     m, n, inner = sizes
     steps, down, across = (_up(size, step) for size, step in ((inner, DEPTH), (m, LINES), (n, LINES)))
     is_whole = _is_whole(*sizes, batch[0] * batch[1])
     height, width = (down, across) if is_whole else _cut(m, n, inner)
     parts_across = _up(across, width)
-    parts = parts_across * _up(down, height)
-    units = batch[0] * batch[1] * parts
+    count = parts_across * _up(down, height)
+    units = batch[0] * batch[1] * count
     product = Product(
         function=function, form_x=a.form, form_y=b.form, pitch_x=a.pitch, pitch_y=b.pitch, row_x=a.row, column_y=b.column,
         heads=batch[1], outer_x=a.outer, inner_x=a.inner, outer_y=b.outer, inner_y=b.inner,
         m=m, n=n, inner=inner, steps=steps, slab=_slab(inner), down=down, across=across, height=height, width=width,
-        parts=parts, parts_across=parts_across, units=units, per_chunk=max(1, LEAST // (m * n * inner)) if parts == 1 else 1,
+        parts=count, parts_across=parts_across, units=units, per_chunk=max(1, LEAST // (m * n * inner)) if count == 1 else 1,
     )  # fmt: skip
     along = a.column == 1, b.row == 1
-    return (_whole if is_whole else _packed)(along, product, has_bias)
+    return (_whole if is_whole else _packed)(along, product, has_bias, parts)
 
 
-def _packed(along: tuple[bool, bool], p: Product, has_bias: bool) -> Callable[..., None]:
+def _packed(along: tuple[bool, bool], p: Product, has_bias: bool, parts: int) -> Callable[..., None]:
     """Launches that pack the operands, and one that multiplies them."""
     count = p.units // p.parts
     packings = []
@@ -456,10 +465,10 @@ def _packed(along: tuple[bool, bool], p: Product, has_bias: bool) -> Callable[..
             "blocks": blocks, "steps": p.steps, "units": units, "per_chunk": CHUNK,
         }  # fmt: skip
         chunks = _up(units, CHUNK)
-        packings.append((split(along[is_second], is_second).bind(chunks, **numbers), units * BLOCK, chunks))
+        packings.append((split(along[is_second], is_second, parts).bind(chunks, **numbers), units * parts * PART, chunks))
     (pack_a, size_a, notes_a), (pack_b, size_b, notes_b) = packings
     sizes = {"size_a": size_a, "size_b": size_b, "notes_a": notes_a, "notes_b": notes_b}
-    launch = split_product(has_bias).bind(_up(p.units, p.per_chunk), product=p, **sizes)
+    launch = split_product(has_bias, parts).bind(_up(p.units, p.per_chunk), product=p, **sizes)
     bytes_a, bytes_b = (4 * (size + notes) + ROW for size, notes in ((size_a, notes_a), (size_b, notes_b)))
 
     def run(x: np.ndarray, y: np.ndarray, c: np.ndarray, *bias: np.ndarray) -> None:
@@ -474,10 +483,10 @@ def _packed(along: tuple[bool, bool], p: Product, has_bias: bool) -> Callable[..
     return run
 
 
-def _whole(along: tuple[bool, bool], p: Product, has_bias: bool) -> Callable[..., None]:
+def _whole(along: tuple[bool, bool], p: Product, has_bias: bool, parts: int) -> Callable[..., None]:
     """One launch for all."""
-    size, chunks = (p.down + p.across) * p.slab * BLOCK, _up(p.units, p.per_chunk)
-    bound = split_whole(along, has_bias)
+    size, chunks = (p.down + p.across) * p.slab * parts * PART, _up(p.units, p.per_chunk)
+    bound = split_whole(along, has_bias, parts)
 
     @lru_cache
     def launching(pieces: int) -> Callable[..., None]:

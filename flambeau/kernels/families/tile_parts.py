@@ -22,7 +22,11 @@ TILE = SIDE * DEEP  # numbers of a tile
 SCALE = 2.0**24
 LARGEST = 0x4F800000  # the bits of 2.0**32
 INFINITE = 0x7F800000
-ORDER = {1: ((0, 0),), 3: ((0, 2), (0, 1), (1, 1), (1, 0), (2, 0), (0, 0))}  # parts of both factors: few tiles are loaded twice
+ORDER = {  # parts of both factors: few tiles are loaded twice
+    1: ((0, 0),),
+    2: ((0, 1), (0, 0), (1, 0)),
+    3: ((0, 2), (0, 1), (1, 1), (1, 0), (2, 0), (0, 0)),
+}
 
 
 def parts_of(k: Builder, value: Value, parts: int) -> list[Value]:
