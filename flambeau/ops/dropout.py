@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,7 @@ def _choose(mask: np.ndarray, kept: Any, dropped: Any, of: np.dtype) -> Any:
     return wrap(result)
 
 
+@lru_cache(maxsize=256)
 def kept_scale(p: float, of: np.dtype) -> float:
     """Factor of elements that are kept."""
     return float(run_ignoring_fp(np.divide, _rounded(1.0, of), _rounded(1.0 - p, of)))
