@@ -82,6 +82,8 @@ CALLS: dict[str, Any] = {
     "sqrt": lambda a, b: a.sqrt(),
     "neg": lambda a, b: -a,
     "relu": lambda a, b: a.relu(),
+    "relu of nn.functional": lambda a, b: F.relu(a),
+    "relu in place": lambda a, b: F.relu(a.detach().clone(), inplace=True),
     "sigmoid": lambda a, b: a.sigmoid(),
     "gelu": lambda a, b: F.gelu(a),
     "silu": lambda a, b: F.silu(a),

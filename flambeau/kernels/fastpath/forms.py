@@ -372,9 +372,11 @@ def result(code: Code) -> str:
 
 
 def above(code: Code) -> str:
-    """Element-wise operations that are a ufunc of the number zero and one tensor."""
+    """A ufunc of the number zero and one tensor; ``inplace`` may be the second argument."""
     k = Pointwise(code, "above")
-    x, bits = k.enter(1)
+    count = k.word(records.EXTRA)
+    x, bits = k.enter(count)
+    k.when(count.eq(2), lambda: k.require(k.same(k.argument(1), k.object(False))))
     a = k.array_of(x)
     _, loop, data, dtype = k.loop_for(k.dtype(a), (_F32, _F64, _I64))
     n, no_short = k.small(a)

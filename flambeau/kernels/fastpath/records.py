@@ -14,6 +14,7 @@ import numpy as np
 
 from ...core.arrays.kinds import host
 from ...core.calls.operation import Op
+from ...core.calls.registry import primitive
 from ...core.calls.wrapper_source import CHECKED
 from ...core.tape.derivatives import Item
 from .interpreter import loop_of
@@ -258,8 +259,10 @@ def of_written(op: Any) -> Record:
 
 
 def of_relu(op: Any) -> Record:
-    """The record of ``relu``, a maximum with zero; the Python wrapper has another loop for more elements."""
+    """The record of ``relu``, of ``nn.functional`` too: a maximum with zero; the Python wrapper has another loop for more elements."""
+    count, op = len(op.names), primitive("relu")
     record = of_views(op)
+    record.put(EXTRA, count)
     record.put_loops(np.maximum, DTYPES[:3])
     record.put_limit(op, vars(sys.modules[op.module])["BRANCHLESS"])
     return record

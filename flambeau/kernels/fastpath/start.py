@@ -118,7 +118,7 @@ _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
     "cat": ("joined", joins.of_joins),
     "stack": ("stacked", joins.of_joins),
     "softmax": ("softmax", products.of_softmax),
-    "relu": ("above", records.of_relu),
+    **dict.fromkeys(("relu", "nn.functional.relu"), ("above", records.of_relu)),
     "clone": ("copied", records.of_copies),
     "sum": ("reduced", products.of_sums),
     "mean": ("reduced", products.of_sums),
