@@ -8,14 +8,18 @@ import random
 import signal
 import sys
 import threading
+import weakref
 from typing import Any
 
 import pytest
 
 import flambeau
 from flambeau.core.calls import machine_calls
+from flambeau.core.tape.node import Node
 from flambeau.core.tensor import Tensor
 from flambeau.kernels.fastpath import start as loading
+from flambeau.kernels.fastpath.backward import RuleTable
+from flambeau.kernels.fastpath.records import Record
 
 F = flambeau.nn.functional
 
@@ -313,6 +317,16 @@ def test_a_leaf_that_became_part_of_the_graph_is_refused() -> None:
     with machine_calls.python_only():
         expected = run()
     assert run() == expected == "leaf variable has been moved into the graph interior"
+
+
+def test_classes_with_rules_live_on() -> None:
+    """Another class could come to lie where one was, and get its rule."""
+    table, kind = RuleTable(), type("Passing", (Node,), {"__slots__": ()})
+    table.put(kind, 1, Record())
+    reference = weakref.ref(kind)
+    del kind
+    gc.collect()
+    assert reference() is not None and id(reference()) in table.words[:, 0]
 
 
 def counted() -> dict[str, int]:

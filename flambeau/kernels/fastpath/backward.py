@@ -40,6 +40,7 @@ class RuleTable:
 
     def __init__(self) -> None:
         self.words = np.zeros((TABLE, 4), np.uint64)
+        self._kinds: list[Any] = []  # which must live on: another class could come to lie where one was
 
     def put(self, kind: Any, address: int, record: records.Record) -> None:
         """The rule of a class of nodes; none if what it frees is something else than tensors."""
@@ -47,6 +48,7 @@ class RuleTable:
         if kind.frees and release is not Node.release and release is not release_tensors:
             return
         frees = 0 if not kind.frees else 1 if release is Node.release else 2
+        self._kinds.append(kind)
         place = id(kind) >> 4 & (TABLE - 1)
         while self.words[place, 0]:
             place = (place + 1) & (TABLE - 1)
@@ -462,6 +464,7 @@ def of_passes(table: RuleTable) -> records.Record:
     record, summed = records.Record(), primitive("_sum_to_size")
     record.put_loops(np.add, records.DTYPES[:2])
     record.put(records.LIMIT, adding.threshold)
+    record.kept.append(table)
     record.keep(_RULES, table.words)
     rows = of_sums(summed)
     record.kept.append(rows)
