@@ -174,3 +174,41 @@ def test_a_collection_at_every_allocation() -> None:
             assert flambeau.equal(model(X), expected)
     finally:
         gc.set_threshold(*before)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_every_allocation_may_fail() -> None:
+    """Of a forward pass, a loss and its derivative, and a step; counts of objects stay right."""
+    limits = pytest.importorskip("_testcapi", reason="this Python was built without its tests")
+    model, labels, x = nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 2)), flambeau.tensor([0, 1, 1]), flambeau.randn(3, 2, requires_grad=True)
+    optimizer = flambeau.optim.Adam(model.parameters(), lr=1e-6)
+    F.cross_entropy(model(X), labels).backward()
+    for _ in range(200):
+        optimizer.step()
+    losses = [lambda: F.cross_entropy(x, labels), lambda: F.nll_loss(x, labels), lambda: F.mse_loss(x, x)]
+    node, grad = losses[0]().grad_fn, flambeau.ones(())
+
+    things: list[Any] = [X, labels, x, *model, *model.parameters(), *[param.grad for param in model.parameters()], nn.Linear, 1e-6]
+    things += [entry for entries in optimizer.state.values() for entry in entries.values()]
+    calls = [lambda: model(X), lambda: model[0](X), *losses, optimizer.step, lambda: node.apply(grad)]
+    for call, mode in zip(calls, [*[flambeau.enable_grad] * 6, flambeau.no_grad], strict=True):
+        with mode():
+            fail_everywhere(limits, call, things)
+    assert flambeau.equal(model(X), F.linear(F.linear(X, model[0].weight, model[0].bias), model[1].weight, model[1].bias))
+
+
+def fail_everywhere(limits: Any, call: Any, things: list[Any]) -> None:
+    """Let one allocation after the other fail; counts of objects stay right."""
+    call()
+    gc.collect()
+    before, failed = [sys.getrefcount(thing) for thing in things], 0
+    for after in [*range(24)] * 40:
+        limits.set_nomemory(after, after + 1)
+        try:
+            call()
+        except MemoryError:
+            failed += 1
+        finally:
+            limits.remove_mem_hooks()
+    gc.collect()
+    assert failed > 30 and max(abs(sys.getrefcount(thing) - count) for thing, count in zip(things, before, strict=True)) < 20

@@ -154,7 +154,7 @@ class Group:
         arguments = np.frombuffer(packed, np.int64).copy()
         dtypes = {row.counter.dtype for row in rows if row is not None and row.counter is not None}
         counters = NO_COUNTER if not dtypes else SINGLE if dtypes == {np.dtype(np.float32)} else DOUBLE
-        self.kept += [params, items, registers, steps, places, row_table, values, gradients, arguments]
+        self.kept += [params, tuple(params), items, registers, steps, places, row_table, values, gradients, arguments]
         self.words = {
             "options": id(options), "option_count": count, "option_items": address(items), "params": id(params), "row_count": len(rows),
             "rows": address(row_table), "counters": counters, "registers": address(registers), "program": address(steps), "begin": begin,
