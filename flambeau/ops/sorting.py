@@ -225,6 +225,7 @@ def _first_few(new: Any, input: Any, k: int, dim: int, *rest: Any) -> Any:
     out=EXACT,
     canonicalize=_canonicalize_topk,
     fast=_fast_topk,
+    work="32 * input.size",
     grad={"input": _to_places},
     meta=_first_few,
 )

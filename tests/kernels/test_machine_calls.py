@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gc
 import itertools
+import os
 import random
 import signal
+import subprocess
 import sys
 import threading
 from contextlib import nullcontext, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -740,3 +743,10 @@ def test_subclasses_and_modes_are_seen() -> None:
     with flambeau.autocast("cpu", flambeau.bfloat16):
         assert (flambeau.ones(2, 2) @ flambeau.ones(2, 2)).dtype is flambeau.bfloat16
     assert flambeau.func.vmap(lambda row: row.exp() + 1)(flambeau.zeros(3, 2)).shape == (3, 2)
+
+
+def test_a_process_may_end_while_machine_code_is_made(tmp_path: Path) -> None:
+    program = "import flambeau, time; flambeau.ones(2) + flambeau.ones(2); time.sleep(0.5)"
+    environment = {**os.environ, "FLAMBEAU_CACHE": str(tmp_path), "FLAMBEAU_FAST_PATH": "machine"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

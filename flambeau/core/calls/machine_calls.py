@@ -10,6 +10,7 @@ first: a built-in function that answers None for a call that is not usual, which
 from __future__ import annotations
 
 import _thread
+import atexit
 import importlib
 import os
 import sys
@@ -172,6 +173,7 @@ def counted(blanks: Iterator[Any]) -> Iterator[Any]:
 def _start() -> None:
     """Start it in a thread of its own: this runs in the midst of some call, so it waits for nothing."""
     if not sys.is_finalizing():
+        atexit.register(_end)
         with suppress(RuntimeError):  # no thread can be had: wrappers stay as they are
             _thread.start_new_thread(_load, ())
 
@@ -181,6 +183,17 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_loading.acquire, after_in_parent=_loading.release, after_in_child=_loading.release)
 
 
+_ended: list[None] = []
+
+
+def _end() -> None:
+    """Wait for the compiler where it is at work, and keep it from starting: the end of a process takes away what it works on."""
+    with _loading:
+        _ended[:] = (None,)
+
+
 def _load() -> None:
     with _loading:
+        if _ended:
+            return
         importlib.import_module(f"{__package__.partition('.')[0]}.kernels.fastpath.start").start()
