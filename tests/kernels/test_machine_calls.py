@@ -370,6 +370,11 @@ PRODUCTS: dict[str, Any] = {
     "mean": lambda a, b, c: a.mean(),
     "mean of rows": lambda a, b, c: a.mean(1),
     "mean of columns": lambda a, b, c: a.mean(-2),
+    "sum of rows, kept": lambda a, b, c: a.sum(-1, keepdim=True),
+    "mean of rows, kept": lambda a, b, c: a.mean(1, True),
+    "sum of rows of several": lambda a, b, c: flambeau.sum(a[None], -1),
+    "mean of a vector": lambda a, b, c: c.mean(0),
+    "sum of columns, kept": lambda a, b, c: a.sum(0, keepdim=True),
 }
 
 

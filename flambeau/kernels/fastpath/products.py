@@ -18,10 +18,11 @@ from .interpreter import ALIGNED, C_CONTIGUOUS, F_CONTIGUOUS, FLAGS, dot_functio
 
 _FLOATS = [np.dtype(np.float32), np.dtype(np.float64)]
 _F32, _F64 = range(2)
-_MOST = 256  # elements of a softmax
+_MOST, _MOST_DIMS = 256, 16  # elements of a softmax, and dimensions of what is summed
 _THIRTY_TWO = 0x42000000  # the bits of 32 as a float32
 # In ``records.EXTRA``: of each dtype the loop that adds a bias or divides a sum, with its data, then the dot function and the ones.
 _SECOND, _DOTS, _ONES = records.EXTRA, records.EXTRA + 4, records.EXTRA + 6
+_ADD = records.EXTRA + 8  # the loop of sums, with its data, which adds up a row as ``add.reduce`` does where zero comes first
 
 
 class Product(Pointwise):
@@ -138,11 +139,12 @@ def linear(code: Code) -> str:
 
 
 def reduced(code: Code) -> str:
-    """``sum(x, dim, keepdim, dtype)`` and ``mean`` of few elements: products with ones."""
+    """``sum(x, dim, keepdim, dtype)`` and ``mean`` of few elements: products with ones, or along the last dimension of any others."""
     k = Product(code, "reduced")
     a, bits = k.begin(4)
     dim, none = k.argument(1), k.object(None)
-    k.require(k.same(k.argument(2), k.object(False)) & k.same(k.argument(3), none) & k.is_row_major(a))
+    keeps = k.same(k.argument(2), k.object(True))
+    k.require((keeps | k.same(k.argument(2), k.object(False))) & k.same(k.argument(3), none) & k.is_row_major(a))
     n, _ = k.measured(a)
     k.require((n > 0) & (n < k.word(records.LIMIT)))
     place, loop, data, dtype = k.loop_for(k.dtype(a), (_F32, _F64))
@@ -164,7 +166,27 @@ def reduced(code: Code) -> str:
         k.call_c(k.word(_DOTS, place, "ptr"), None, k.data(a), size, ones, size, k.data(r), n, k.null)
         answer(r, k.i64(1), n)
 
-    k.case(k.same(dim, none), whole)
+    def of_each_row() -> None:
+        ndim, dims = k.ndim(a), k.scratch(_MOST_DIMS, "i64")
+        k.require((ndim > 0) & (ndim <= _MOST_DIMS))
+        last = ndim - 1
+        k.require(k.index(dim, ndim).eq(last))
+        columns = k.load(k.dims(a), last, "i64")
+        k.loop(0, last, lambda d: k.store(k.load(k.dims(a), d, "i64"), dims, d, "i64"))
+        k.store(k.i64(1), dims, last, "i64")
+        r = k.new_array(dtype, ndim - k.cast(~keeps, "i64"), dims)
+        add, its = (k.word(_ADD + place_, place * 2, "ptr") for place_ in (0, 1))
+
+        def row(i: Value) -> None:
+            to = k.at(k.data(r), i * size, "i8")
+            k.when(place.eq(_F32), lambda: k.store(k.i32(0), to, 0, "i32"), lambda: k.store(k.i64(0), to, 0, "i64"))
+            k.run(add, its, columns, [(to, k.i64(0)), (k.at(k.data(a), i * columns * size, "i8"), size), (to, k.i64(0))])
+
+        k.loop(0, n // columns, row)
+        answer(r, n // columns, columns)
+
+    k.case(k.same(dim, none) & ~keeps, whole)
+    k.case(keeps | k.ndim(a).ne(2), of_each_row)
     rows, columns = k.require_matrix(a)
     k.require((rows > 1) & (columns > 1))
     along = k.index(dim, k.i64(2)).eq(1)
@@ -280,6 +302,7 @@ def of_sums(op: Any) -> records.Record:
         record.put(_DOTS + k, dot_function(dtype))
         record.kept.append(ones)
         record.put(_ONES + k, ones.ctypes.data)
+        record.put_loop(_ADD + 2 * k, np.add, dtype)
         if op.name == "mean":
             record.put_loop(_SECOND + 2 * k, np.divide, dtype)
     return record

@@ -36,7 +36,7 @@ NUMBERS = FLOATS + 1  # whether the second operand may be a Python number
 LIMIT = NUMBERS + 1  # from so many elements on there are other kernels
 LOOPS = LIMIT + 1  # of each dtype: the loop (0: none), its data, the dtype of its result
 EXTRA = LOOPS + 3 * len(DTYPES)  # what a form needs besides
-SIZE = EXTRA + 8  # rules have longer ones
+SIZE = EXTRA + 12  # rules have longer ones
 
 
 class Unfit(Exception):
