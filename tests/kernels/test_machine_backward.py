@@ -39,6 +39,20 @@ def some(a: Any, dims: int, call: Any) -> Any:
     return call(a) if a.dim() >= dims and (not dims or a.shape[0] > 1) else a
 
 
+def hooked(a: Any) -> Any:
+    made = a * 1
+    if made.requires_grad:
+        made.register_hook(lambda grad: grad * 2)
+        made.grad_fn.register_prehook(lambda grads: None)
+    return made
+
+
+def written(a: Any) -> Any:
+    made = a * 1
+    (made[:1] if made.dim() else made).mul_(2)
+    return made
+
+
 OF_ONE: tuple[Any, ...] = (
     flambeau.relu,
     flambeau.tanh,
@@ -72,6 +86,9 @@ OF_ONE: tuple[Any, ...] = (
     lambda a: some(a, 1, lambda a: a.chunk(2)[0]),
     lambda a: some(a, 2, lambda a: a.unbind(0)[1]),
     lambda a: some(a, 1, lambda a: flambeau.cat([a, a])),
+    hooked,
+    written,
+    lambda a: a.detach() * 2,
 )
 OF_TWO: tuple[Any, ...] = (
     flambeau.add,
@@ -173,7 +190,8 @@ RULES: dict[str, Any] = {
 }
 
 
-PYTHONS = ("one 11", "two 4", "softmax of columns")  # other powers, other factors, other dimensions
+# Other powers, other factors, other dimensions, hooks.
+PYTHONS = ("one 11", "two 4", "softmax of columns", f"one {OF_ONE.index(hooked)}")
 
 
 def given_to(result: Tensor, rng: random.Random) -> Tensor:
