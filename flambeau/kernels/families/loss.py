@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from ..compiler.language import SIZES, Builder, Value, register_element
 from ..compiler.memory import empty
 from ..mathematics.vectors import exp, log, log1p
 from .rows import NOTHING, Place, Row, View, as_parameter, float_element, rows, run, wide_dtype
-from .softmax import exponentials
+from .softmax import FEW, exponentials, few_rows
 
 _F32, _F64, _INT64 = (np.dtype(element) for element in (np.float32, np.float64, np.int64))
 
@@ -45,6 +45,22 @@ def _flag(k: Builder, mask: Value, flags: Value, index: int) -> None:
     k.when(k.any(mask), lambda: k.store(k.const(1, "i64"), flags, index, "i64"))
 
 
+def _rows(
+    k: Builder, element: str, across: bool, scores: bool, read: Sequence[Value], written: Value | None, body: Callable[..., None]
+) -> None:
+    """``body`` for each row and what is read and written, or for rows of a few scores in panels of them."""
+    numbers = [k.integer() for _ in range(4)]
+    pointers = [*read, *([] if written is None else [written])]
+
+    def each() -> None:
+        rows(k, element, across, lambda row: body(row, *pointers), numbers=numbers)
+
+    if across or not scores or element not in ("f32", "f64"):
+        each()
+    else:
+        k.when((numbers[0] < FEW) & (numbers[0] > 1), lambda: few_rows(k, element, read, written, numbers, body), each)
+
+
 @kernel
 def class_losses(k: Builder, element: str, across: bool, scores: bool, weighted: bool, smooth: bool) -> None:
     """Each row's loss and factor: minus x[class], with ``scores`` after log-softmax, with ``smooth`` in part the mean over classes.
@@ -54,7 +70,7 @@ def class_losses(k: Builder, element: str, across: bool, scores: bool, weighted:
     x, target, weights, losses, factors, flags = (k.array() for _ in range(6))
     ignore, part = k.integer(), k.number(register_element(element))
 
-    def body(row: Row) -> None:
+    def body(row: Row, x: Value) -> None:
         chosen = _Class(row, target, weights if weighted else None, ignore)
         _flag(k, chosen.wrong, flags, 0)
         _flag(k, chosen.ignored, flags, 1)
@@ -76,7 +92,7 @@ def class_losses(k: Builder, element: str, across: bool, scores: bool, weighted:
         row.put(loss, losses)
         row.put(chosen.factor, factors)
 
-    rows(k, element, across, body)
+    _rows(k, element, across, scores, [x], None, body)
 
 
 @kernel
@@ -86,7 +102,7 @@ def class_slopes(k: Builder, element: str, across: bool, scores: bool, weighted:
     ignore, part, all_weights = k.integer(), *(k.number(register_element(element)) for _ in range(2))
     keeps = scores and SIZES[element] >= 4
 
-    def body(row: Row) -> None:
+    def body(row: Row, x: Value, result: Value) -> None:
         chosen = _Class(row, target, weights if weighted else None, ignore)
         grad = k.load(grads, 0, row.element) if single else row.take(grads)
         share, even = grad * chosen.factor, k.const(0, row.element)
@@ -109,7 +125,7 @@ def class_slopes(k: Builder, element: str, across: bool, scores: bool, weighted:
 
         row.map(step)
 
-    rows(k, element, across, body)
+    _rows(k, element, across, scores, [x], result, body)
 
 
 @kernel

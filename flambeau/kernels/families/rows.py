@@ -223,13 +223,15 @@ def rows(
     *sweeps: Callable[[Row], Any],
     chunk: Callable[[Value, Value, Value], Any] | None = None,
     together: int = 1,
+    numbers: Sequence[Value] = (),
 ) -> None:
     """``sweep(row)`` for every row, each sweep over all rows of a chunk before the next.
 
-    The kernel's last arguments are those that ``run`` adds.  ``chunk(c, count, n)`` is called before chunk c, of ``count`` rows.
-    With ``together`` (not across) a sweep takes so many rows at a time, as long as there are so many.
+    The kernel's last arguments are those that ``run`` adds, given as ``numbers`` where they have been read.  ``chunk(c, count, n)`` is
+    called before chunk c, of ``count`` rows.  With ``together`` (not across) a sweep takes so many rows at a time, as long as there are
+    so many.
     """
-    n, inner, units, per = (k.integer() for _ in range(4))
+    n, inner, units, per = numbers or [k.integer() for _ in range(4)]
     lanes = k.lanes(element)
     wide = _REGISTERS * lanes
     blocks = (inner + (wide - 1)) // wide

@@ -6,7 +6,7 @@ panel of their own, and each lane has a row.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -19,9 +19,9 @@ from ..compiler.language import SIZES, Builder, Value
 from ..compiler.memory import empty
 from ..mathematics.vectors import exp, log
 from .rows import Place, Row, float_element, rows, rows_per_chunk, view_of
-from .tiles import Tiles
+from .tiles import Tiles, below
 
-_FEW = 32  # elements of a row below which each lane has one
+FEW = 32  # elements of a row below which each lane has one
 
 
 def exponentials(row: Row, x: Value, kept: Value | None = None) -> tuple[Value, Value]:
@@ -68,6 +68,29 @@ def _log_softmax_slope(row: Row, g: Value, y: Value, result: Value) -> None:
     row.map(lambda at: at.store(at.load(g) - exp(k, at.load(y)) * total, result))
 
 
+def few_rows(
+    k: Builder, element: str, read: Sequence[Value], written: Value | None, numbers: Sequence[Value], body: Callable[..., None]
+) -> None:
+    """``body(rows, *panels)`` for as many rows of less than ``FEW`` elements as there are lanes, in panels of what is read and written."""
+    n, _, count, per = numbers
+    lanes, tiles = k.lanes(element), Tiles(k, element, 1)
+    panels = [k.scratch(FEW * lanes, element) for _ in range(len(read) + (written is not None))]
+
+    def group(first: Value, stop: Value) -> None:
+        left = k.least(stop - first, lanes)
+        for pointer, panel in zip(read, panels, strict=False):
+            tiles.pack(k.at(pointer, first * n, element), n, (left, n), panel, lambda value: value)
+        body(Row(k, element, True, k.const(0, "i64"), n, k.const(lanes, "i64"), first, below(k, left, lanes)), *panels)
+        if written is not None:
+            tiles.unpack(panels[-1], k.at(written, first * n, element), n, (left, n), lambda value, _: value)
+
+    def chunk(c: Value) -> None:
+        stop = k.least((c + 1) * per, count)
+        k.loop(c * per, stop, lambda first: group(first, stop), step=lanes)
+
+    k.for_chunks(chunk)
+
+
 FORMS: dict[str, Callable[..., None]] = {
     "softmax": _softmax,
     "log_softmax": _log_softmax,
@@ -86,24 +109,8 @@ def softmaxes(k: Builder, element: str, form: str, arrays: int, across: bool) ->
 @kernel
 def softmaxes_of_few(k: Builder, element: str, form: str, arrays: int) -> None:
     """The same of rows of a few elements, each lane having one."""
-    pointers = [k.array() for _ in range(arrays)]
-    n, _, count, per = (k.integer() for _ in range(4))
-    lanes, tiles = k.lanes(element), Tiles(k, element, 1)
-    panels = [k.scratch(_FEW * lanes, element) for _ in pointers]
-    every = k.const(True, "b1", lanes)
-
-    def group(first: Value, stop: Value) -> None:
-        limits = k.least(stop - first, lanes), n
-        for pointer, panel in zip(pointers[:-1], panels[:-1], strict=True):
-            tiles.pack(k.at(pointer, first * n, element), n, limits, panel, lambda value: value)
-        FORMS[form](Row(k, element, True, k.const(0, "i64"), n, k.const(lanes, "i64"), first, every), *panels)
-        tiles.unpack(panels[-1], k.at(pointers[-1], first * n, element), n, limits, lambda value, _: value)
-
-    def chunk(c: Value) -> None:
-        stop = k.least((c + 1) * per, count)
-        k.loop(c * per, stop, lambda first: group(first, stop), step=lanes)
-
-    k.for_chunks(chunk)
+    *read, written = [k.array() for _ in range(arrays)]
+    few_rows(k, element, read, written, [k.integer() for _ in range(4)], FORMS[form])
 
 
 @lru_cache(maxsize=1024)
@@ -114,7 +121,7 @@ def _planned(form: str, arrays: int, dtype: np.dtype, shape: tuple[int, ...], di
         return None
     view = view_of(shape, wrap_dim(dim, len(shape)))
     units, per = rows_per_chunk(element, view)
-    if view[2] == 1 and 1 < view[1] < _FEW and element in ("f32", "f64"):
+    if view[2] == 1 and 1 < view[1] < FEW and element in ("f32", "f64"):
         made = softmaxes_of_few(element, form, arrays)
     else:
         made = softmaxes(element, form, arrays, view[2] > 1)
