@@ -28,6 +28,7 @@ channels_last = pytest.importorskip("flambeau.kernels.families.channels_last")
 depthwise = pytest.importorskip("flambeau.kernels.families.depthwise")
 microkernel = pytest.importorskip("flambeau.kernels.families.microkernel")
 narrow_products = pytest.importorskip("flambeau.kernels.families.narrow_products")
+window_blocks = pytest.importorskip("flambeau.kernels.families.window_blocks")
 tiled_convolution = pytest.importorskip("flambeau.kernels.families.tiled_convolution")
 pool = pytest.importorskip("flambeau.kernels.compiler.pool").pool
 
@@ -107,15 +108,17 @@ def settings_of(case: Case, empty: Any = None) -> Iterator[None]:
     """Choose how blocks are packed, and their sizes; ``empty`` makes the arrays for results and scratch memory."""
     changes: list[tuple[Any, str, Any]] = [
         (convolution, "_plans", {}),
-        (convolution, "_band_costs", lambda *_: 0.0 if case.band else np.inf),
+        (window_blocks, "_band_costs", lambda *_: 0.0 if case.band else np.inf),
         (tiled_convolution, "WORTH", np.inf if case.tiles else 0.0),
     ]
     if case.small:
         changes += [(tiled_convolution, name, value) for name, value in {"ROOM": 1 << 17, "PIXELS": 40, "CHUNKS": 3}.items()]
         small = {"DEPTH": 20, "BAND": 30, "PIXELS": 48, "SUM_DEPTH": 20, "SUM_PIXELS": 50, "CHUNKS": 3}
-        changes += [(convolution, name, value) for name, value in small.items()]
+        changes += [(window_blocks, name, value) for name, value in small.items()]
     if empty is not None:
-        changes += [(module, "empty", empty) for module in (convolution, channels_last, depthwise, microkernel, tiled_convolution)]
+        changes += [
+            (module, "empty", empty) for module in (convolution, window_blocks, channels_last, depthwise, microkernel, tiled_convolution)
+        ]
     before = [(module, name, getattr(module, name)) for module, name, _ in changes]
     for change in changes:
         setattr(*change)
