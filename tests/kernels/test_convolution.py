@@ -408,6 +408,16 @@ def test_bfloat16_operands_that_do_not_fit() -> None:
     assert F.conv2d(x[:0], weight).shape == (0, 32, 7, 7)
 
 
+@pytest.mark.skipif(narrow_products.instructions() != "tiles" or not native.switch.on, reason="needs tiles")
+def test_compiled_programs_see_what_has_no_parts() -> None:
+    torch.manual_seed(0)
+    x, weight = torch.randn(2, 64, 16, 16), torch.randn(64, 64, 3, 3)
+    compiled = torch.compile(lambda x, weight: F.conv2d(x, weight, padding=1).relu())
+    for value in (1.0, 1.0, 1.0, 1.0, 1e20, torch.inf, torch.nan, 1.0):
+        x[1, 2, 3, 4] = value
+        torch.testing.assert_close(compiled(x, weight), F.conv2d(x, weight, padding=1).relu(), equal_nan=True, rtol=1e-5, atol=1e-4)
+
+
 PROGRAM = """
 import numpy as np
 from tests.kernels import test_convolution as t

@@ -163,6 +163,30 @@ def product(
     weights = groups * sizes.outputs * channels * count
     if cut is None or cut.cost + weights * WEIGHED > WORTH * (sizes.products * count / PLAIN + weights * PLAIN_WEIGHED):
         return None
+    launch = _launches(x, by_weight, table, step, out, sizes, cut)
+    otherwise: list[Run] = []
+
+    def run(x: np.ndarray, weight: np.ndarray, out: np.ndarray, bias: np.ndarray) -> None:
+        if launch(x, weight, out, bias):
+            return
+        if not otherwise:
+            otherwise.append(other(x, out))
+        otherwise[0](x, weight, out, bias)
+
+    return run
+
+
+def _launches(
+    x: np.ndarray,
+    by_weight: tuple[int, int, int],
+    table: np.ndarray,
+    step: tuple[int, int],
+    out: np.ndarray,
+    sizes: _Sizes,
+    cut: _Cut,
+) -> Callable[..., bool]:
+    """Function of (x, weight, out, bias) that computes a product and says whether all numbers could be split."""
+    element, parts, count, groups = ELEMENTS[x.dtype], sizes.parts, len(table), sizes.groups
     pitch, width = cut.place.pitch, sizes.width
     modes = tuple("last" if is_last(array) else mode for array, mode in ((x, mode_of(x, step[1])), (out, store_mode(out))))
     to = strides_of_images(out)
@@ -178,29 +202,25 @@ def product(
     is_packed, weights = blocks > 1, planes + (DEEP * plane if modes[0] != "last" else 0)
     scratch = Scratch(weights + (0 if is_packed else size), _FLOAT32)
     layout = TileWeight(
-        taps=table, count=count, channels=channels, outputs=sizes.outputs, by_group=by_weight[0], by_output=by_weight[1],
+        taps=table, count=count, channels=sizes.channels, outputs=sizes.outputs, by_group=by_weight[0], by_output=by_weight[1],
         by_channel=by_weight[2],
     )  # fmt: skip
     pack = pack_tiles(element, parts, is_row).bind(groups * sizes.strips, layout=layout)
     multiply = tiles_of_windows(element, parts, *modes, "packed" if is_packed else "row" if is_row else "any").bind(
         groups * blocks * _up(sizes.strips, strip_block), table=cut.table, images=images_of(x, step, out.shape[2:], table),
         place=cut.place, pieces=scratch.pieces, room_size=scratch.size, weights=weights, planes=planes, plane=plane, band=cut.band,
-        pixel=cut.pixel, channels=channels, outputs=sizes.outputs, strip_block=strip_block, group=cut.group, tall=cut.tall, run=run_length,
-        wide=run_length if is_one_run else width, to=to, layout=layout,
+        pixel=cut.pixel, channels=sizes.channels, outputs=sizes.outputs, strip_block=strip_block, group=cut.group, tall=cut.tall,
+        run=run_length, wide=run_length if is_one_run else width, to=to, layout=layout,
     )  # fmt: skip
-    otherwise: list[Run] = []
 
-    def run(x: np.ndarray, weight: np.ndarray, out: np.ndarray, bias: np.ndarray) -> None:
+    def run(x: np.ndarray, weight: np.ndarray, out: np.ndarray, bias: np.ndarray) -> bool:
         factors, flag = weight, np.zeros(1, np.int64)
         if is_packed:
             factors = empty((groups * sizes.strips * size,), np.dtype(np.uint32))
             pack(weight=weight, target=factors, flag=flag)
         flags, room = scratch.take()
         multiply(source=x, out=out, factors=factors, bias=bias, flag=flag, flags=flags, room=room)
-        if flag[0]:
-            if not otherwise:
-                otherwise.append(other(x, out))
-            otherwise[0](x, weight, out, bias)
+        return not flag[0]
 
     return run
 
