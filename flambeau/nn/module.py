@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, Self
 
+from ..core.calls.machine_calls import when_there
 from ..core.state import changes
 from ..core.tensor import Parameter, Tensor
 from . import _module_hooks as hooks
@@ -47,6 +48,8 @@ __all__ = [
 _NOTHING: dict[str, Any] = {}
 quick_class: Any = None  # the class of modules that machine code calls, once it is there, and its function of module and arguments
 call_quickly: Any = None
+forget: list[Any] = []  # the function of machine code that takes the gradients off the parameters of optimizers' groups
+when_there("forget gradients", forget.append)
 
 
 def _fresh_state() -> dict[str, Any]:
@@ -508,6 +511,8 @@ class Module(HookMethods, ConvertMethods, StateMethods):
                 "gradients. If you need gradients in your forward method, consider using autograd.grad instead.",
                 stacklevel=2,
             )
+        if set_to_none is True and forget and (found := _parameters_of(self)) is not None and forget[0]([{"params": found}]):
+            return
         for parameter in self.parameters():
             if set_to_none:
                 parameter.grad = None
@@ -570,6 +575,28 @@ class Module(HookMethods, ConvertMethods, StateMethods):
         from .notebook import module_html
 
         return module_html(self)
+
+
+def _parameters_of(module: Module) -> list[Parameter] | None:
+    """All parameters, without their paths, some perhaps twice; None where a class defines itself what they are."""
+    kind = type(module)
+    if kind.parameters is not _parameters or kind.named_parameters is not _named_parameters or kind._named_members is not _named_members:
+        return None
+    found: list[Any] = []
+    waiting, seen = [module], {module}
+    for each in waiting:
+        if type(each).named_modules is not _named_modules:
+            return None
+        found += each._parameters.values()
+        for child in each._modules.values():
+            if child is not None and child not in seen:
+                seen.add(child)
+                waiting.append(child)
+    return [parameter for parameter in found if parameter is not None]
+
+
+_parameters, _named_parameters = Module.parameters, Module.named_parameters
+_named_members, _named_modules = Module._named_members, Module.named_modules
 
 
 def _indented(text: str) -> str:

@@ -136,6 +136,25 @@ def test_members_that_are_elsewhere() -> None:
         nn.Linear.weight  # noqa: B018
 
 
+def test_gradients_are_forgotten() -> None:
+    class Part(nn.Sequential):
+        def parameters(self, recurse: bool = True, memo: Any = None) -> Any:
+            return iter([self[0].weight])
+
+    model = network()
+    model.append(model[0])
+    model[0].register_parameter("other", None)
+    for outer in (model, nn.ModuleList([model, None, model[2]]), Part(*model)):
+        for parameter in model.parameters():
+            parameter.grad = flambeau.ones_like(parameter)
+        outer.zero_grad()
+        left = [parameter.grad is not None for parameter in model.parameters()]
+        assert left == ([False, True, True, True, True] if type(outer) is Part else [False] * 5)
+    model[0].weight.grad = flambeau.ones(5, 4)
+    model.zero_grad(set_to_none=False)
+    assert not model[0].weight.grad.any()
+
+
 def test_hooks_are_called() -> None:
     model, seen = network(), []
     handle = model[0].register_forward_hook(lambda module, args, result: seen.append(result.shape))
