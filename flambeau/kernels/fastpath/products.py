@@ -22,6 +22,7 @@ _MOST, _MOST_DIMS = 256, 16  # elements of a softmax, and dimensions of what is 
 _THIRTY_TWO = 0x42000000  # the bits of 32 as a float32
 # In ``records.EXTRA``: of each dtype the loop that adds a bias or divides a sum, with its data, then the dot function and the ones.
 _SECOND, _DOTS, _ONES = records.EXTRA, records.EXTRA + 4, records.EXTRA + 6
+_RANKS = records.EXTRA + 4  # of products: 1 for matrices, 2 for stacks of them
 _ADD = records.EXTRA + 8  # the loop of sums, with its data, which adds up a row as ``add.reduce`` does where zero comes first
 
 
@@ -79,15 +80,49 @@ class Product(Pointwise):
     def second(self, place: Value, k: int) -> Value:
         return self.word(_SECOND + k, place * 2, "ptr")
 
+    def require_stack(self, array: Value) -> None:
+        """Go on if it is as many dense matrices one after another, each row-major or transposed, of at least two rows and columns."""
+        self.require(self.ndim(array).eq(3) & (self.field(array, FLAGS, "i32") & ALIGNED).ne(0))
+        size = self.item_size(self.dtype(array))
+        _, rows, columns = (self.load(self.dims(array), k, "i64") for k in range(3))
+        apart, down, along = (self.load(self.strides(array), k, "i64") for k in range(3))
+        in_rows = down.eq(columns * size) & along.eq(size)
+        in_columns = along.eq(rows * size) & down.eq(size)
+        self.require((rows > 1) & (columns > 1) & apart.eq(rows * columns * size) & (in_rows | in_columns))
+
+
+def _stacked_product(k: Product, a: Value, b: Value, bits: Value) -> None:
+    """Answer with the products of two stacks of matrices."""
+    k.require_stack(a)
+    k.require_stack(b)
+    (count, m, n), (others, inner, p) = ([k.load(k.dims(t), d, "i64") for d in range(3)] for t in (a, b))
+    k.require((count > 0) & count.eq(others) & n.eq(inner) & (count * m * n < k.word(records.LIMIT)))
+    _, loop, data, dtype = k.loop_for(k.dtype(a), (_F32, _F64))
+    dims, sizes, steps, places = k.scratch(3, "i64"), k.scratch(4, "i64"), k.scratch(9, "i64"), k.scratch(3, "ptr")
+    for place, size in enumerate((count, m, p)):
+        k.store(size, dims, place, "i64")
+    r = k.new_array(dtype, k.i64(3), dims)
+    for place, size in enumerate((count, m, n, p)):
+        k.store(size, sizes, place, "i64")
+    for place, array in enumerate((a, b, r)):
+        k.store(k.data(array), places, place, "ptr")
+        for at, d in ((place, 0), (3 + 2 * place, 1), (4 + 2 * place, 2)):
+            k.store(k.load(k.strides(array), d, "i64"), steps, at, "i64")
+    k.call_c(loop, None, places, sizes, steps, data)
+    k.answer_new(r, bits)
+
 
 def product(code: Code) -> str:
-    """The product of two small matrices."""
+    """The product of two small matrices, or of as many in two stacks."""
     k = Product(code, "product")
     a, bits = k.begin(2)
     y = k.argument(1)
     k.require(k.is_plain(y))
     b = k.any_array_of(y)
     k.require(k.same(k.dtype(a), k.dtype(b)))
+    ranks = k.word(_RANKS)
+    k.case(k.ndim(a).eq(3) & (ranks & 2).ne(0), lambda: _stacked_product(k, a, b, bits))
+    k.require((ranks & 1).ne(0))
     m, n = k.require_matrix(a)
     inner, p = k.require_matrix(b)
     k.require(n.eq(inner) & (m * n < k.word(records.LIMIT)))
@@ -284,6 +319,17 @@ def of_products(op: Any) -> records.Record:
     put_products(record, op)
     for k, dtype in enumerate(_FLOATS):
         record.put_loop(_SECOND + 2 * k, np.add, dtype)
+    return record
+
+
+def of_matrices(op: Any) -> records.Record:
+    """The record of a product of matrices one by one, in stacks, or of both.
+
+    Raises:
+        Unfit: the loops are others than those of the Python wrapper.
+    """
+    record = of_products(op)
+    record.put(_RANKS, {"mm": 1, "bmm": 2, "matmul": 3}[op.key])
     return record
 
 
