@@ -474,6 +474,8 @@ def _linear(a: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> Any:
 @native.part("nn.functional.linear", work="weight.size // 16")
 def _row_product(a: np.ndarray, weight: np.ndarray) -> Any:
     """``linear`` of one row: NumPy's BLAS would wake its own threads for a large matrix."""
+    if a.ndim > 2:  # of such NumPy takes an inner product for each element
+        return a.reshape(1, -1).dot(weight.T).reshape(*a.shape[:-1], -1)
     return a.dot(weight.T)
 
 
