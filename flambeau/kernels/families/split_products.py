@@ -10,16 +10,18 @@ A float32 number is the sum of three bfloat16 numbers, each the nearest to what 
     packed     both operands in blocks of ``LINES`` rows of the first, or columns of the second, and ``DEPTH`` numbers of the sums: for
                each of the three parts two tiles, whose rows have a cache line each. Numbers i and i + 16 of a sum make a pair.
     split      packs an operand, whichever way it lies, and notes the largest size that it met
-    product    blocks of 32 by 32 sums in four tiles
+    product    blocks of 32 by 32 sums in four tiles, parts of a few blocks down and across
+    whole      both, for batches and small matrices: each part packs its own operands, into memory that stays in the second cache
 
 Operands are scaled by ``2**24`` each and the sums back: then no part of any float32 number is subnormal, which these instructions would
 take for zero, and none of the sums but what float32 has no number for. Where a size is ``2**32`` or above, infinite or NaN, the product
-is the library's, called from the same kernel: so a product is three launches, whatever its operands hold.
+is the library's, called from the same kernel: so a product is three launches, or one, whatever its operands hold.
 
 Where ``torch.set_float32_matmul_precision`` asks for less, numbers have two parts and three products, with an error of ``2**-16`` of each
 product, or one part, ``2**-8``.
 
-``plan`` gives the launches for matrices of given layouts; ``gemm`` says which products go this way.
+``plan`` gives the launches for matrices of given layouts, ``pays`` says for which sizes they are worth it; callers with arrays call
+``gemm.multiply`` or ``multiply_into``, which ask both. The order of additions follows from the sizes alone, not from threads.
 
 Error: at most ``(n / 5 + 20) u |a| @ |b|`` for n terms, ``u = 2**-24``: sixteen products are added in one chain, two such chains to each
 other and then to the sum, six times for 32 terms. For normal numbers that is half of the library's error, for sums that few products
