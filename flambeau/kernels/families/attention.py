@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from functools import lru_cache
@@ -20,7 +21,7 @@ from ..compiler.target import current
 from .attention_kernels import TILE, Mask, OfOperands, attend, attention_slopes
 from .microkernel import Scratch
 from .rows import float_element, wide_dtype
-from .single_query import DEEPEST, Steps, attend_single
+from .single_query import DEEPEST, attend_single
 
 Layout = tuple[tuple[int, ...], tuple[int, ...]]  # shape, and strides in elements
 
@@ -163,7 +164,9 @@ def _plan_single(
         return None
     if any(array.dtype != dtype or not array.size for array in operands):
         return None
-    lead = np.broadcast_shapes(*[array.shape[:-2] for array in operands])
+    lead = query.shape[:-2]
+    if not lead == key.shape[:-2] == value.shape[:-2]:
+        lead = np.broadcast_shapes(*[array.shape[:-2] for array in operands])
     steps = [_steps(array.shape, array.strides, lead, size) for array in operands]
     shape = (*lead, 1, out_depth)
     strides = preserved_strides(query) if is_fused_attention(query, key, value) else contiguous_strides(shape)
@@ -174,13 +177,12 @@ def _plan_single(
         return None
     else:
         steps.append(_steps(mask.shape, mask.strides, lead, mask.itemsize))
-    outer, middle, inner = (Steps(**dict(zip(fields_of(Steps), along, strict=True))) for along in zip(*steps, strict=True))
     matrices, sizes = math.prod(lead), [1, 1, *lead][-2:]
     per_chunk = max(1, _TOGETHER // (keys * (depth + out_depth)))
-    run = attend_single(element, "" if mask is None else ELEMENTS[mask.dtype]).bind(
-        -(-matrices // per_chunk), matrices=matrices, middle=sizes[0], inner=sizes[1], by_outer=outer, by_middle=middle, by_inner=inner,
-        per_chunk=per_chunk, keys=min(keys, 1) if is_causal else keys, depth=depth, out_depth=out_depth,
-        by_key=key.strides[-2] // size, by_value=value.strides[-2] // size, scale=scale,
+    # in the record's order: by names it takes three times as long, and a growing cache waits for it at each step
+    run = attend_single(element, "" if mask is None else ELEMENTS[mask.dtype]).call(
+        -(-matrices // per_chunk), matrices, *sizes, *itertools.chain(*zip(*steps, strict=True)), per_chunk,
+        min(keys, 1) if is_causal else keys, depth, out_depth, key.strides[-2] // size, value.strides[-2] // size, scale,
     )  # fmt: skip
     is_dense = strides == contiguous_strides(shape)
     return _Single(run, shape, shape[:-1], wide_dtype(element), None if is_dense else tuple([step * size for step in strides]))
@@ -210,7 +212,7 @@ def _of_single(
     out, log_sums = np.empty(plan.shape, dtype), np.empty(plan.sums, plan.dtype)
     if plan.strides is not None:
         out = np.ndarray(plan.shape, dtype, out, 0, plan.strides)
-    plan.run(query=query, key=key, value=value, out=out, log_sums=log_sums, mask=log_sums if mask is None else mask)
+    plan.run(query, key, value, out, log_sums, log_sums if mask is None else mask)
     return out, log_sums
 
 
