@@ -361,6 +361,12 @@ for _name, _of in CONVOLUTIONS.items():
             return results
 
 
+@case("convolution of many channels")
+def _many_channels() -> Any:
+    x, w = leaf(3, 64, 14, 13), leaf(70, 64, 3, 3)
+    return grads(F.conv2d(x, w, padding=1), x, w) + grads(F.conv2d(x, w, stride=2), x, w)
+
+
 @case("transposed convolution")
 def _transposed() -> Any:
     x, w = leaf(2, 6, 9, 11), leaf(6, 5, 3, 3)
