@@ -23,7 +23,7 @@ from typing import Any
 
 from .interruption import GENERATED
 
-AFTER = 100_000  # tensors: some 60 ms of calls, and loading takes 40
+AFTER = 100_000  # tensors: some 60 ms of calls, and loading takes 150 of a thread
 CHOSEN = os.environ.get("FLAMBEAU_FAST_PATH", "")
 if CHOSEN not in ("", "python", "machine"):
     raise ValueError(f"FLAMBEAU_FAST_PATH: expected 'python' or 'machine', got {CHOSEN!r}")
