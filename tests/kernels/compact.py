@@ -19,9 +19,10 @@ import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau.core.arrays import native
 from flambeau.kernels.compiler import build, image, pool, target
-from flambeau.kernels.families import recurrent
+from flambeau.kernels.families import narrow_products, recurrent
 from flambeau.ops.recurrent import LSTM
 
+OF_TILES = ("split_products", "tiled_windows", "tiled_gradients")  # families
 CASES: dict[str, Callable[[], Any]] = {}
 PAIRS = [
     ("float32", "float64"),
@@ -361,6 +362,12 @@ for _name, _of in CONVOLUTIONS.items():
             return results
 
 
+@case("products of bfloat16")
+def _narrow_products() -> Any:
+    x, w = torch.randn(40, 64).bfloat16(), torch.randn(64, 70).bfloat16()
+    return [x @ w, F.linear(x, torch.randn(70, 64).bfloat16(), torch.randn(70).bfloat16())]
+
+
 @case("convolution of many channels")
 def _many_channels() -> Any:
     x, w = leaf(3, 64, 14, 13), leaf(70, 64, 3, 3)
@@ -489,6 +496,13 @@ def _without_assembly(ir: str) -> str:
     return ir + f"define internal i64 @system({', '.join(['i64'] * 7)}) noinline {{\n  ret i64 0\n}}\n" if found else ir
 
 
+def _is_for_this(generator: Callable[..., None]) -> bool:
+    """Whether the processor has what a generator's kernels are for."""
+    instructions = narrow_products.instructions()
+    family = generator.__module__.rpartition(".")[2]
+    return not (family in OF_TILES and instructions != "tiles") and not (family == "narrow_products" and not instructions)
+
+
 def main() -> None:
     warnings.simplefilter("error")
     torch.set_num_threads(2)
@@ -502,7 +516,7 @@ def main() -> None:
             except Exception as error:
                 failures.append(f"{name}: {error!r}")
     refused = sorted({generator.__name__ for generator, _, kernel in built() if isinstance(kernel, native.NoKernel)})
-    idle = sorted(generator.__name__ for generator, kernels in build.GENERATORS.items() if not kernels)
+    idle = sorted(generator.__name__ for generator, kernels in build.GENERATORS.items() if not kernels and _is_for_this(generator))
     count = sum(1 for _ in built())
     print(f"{target.current().name}: {count} kernels, {time.perf_counter() - start:.1f} s; refused: {refused}; never built: {idle}")
     assert native.switch.on, "a kernel that cannot be had switched all others off"
