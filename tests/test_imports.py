@@ -93,10 +93,10 @@ def allowed(importer: str, target: str) -> bool:
         return own == "utils"
     if other in PROGRAMS:
         return False
-    if own == "kernels":
-        return other in ("kernels", "core")
-    if other == "kernels":  # reached through ``core.arrays.native`` alone, but for plans, which are lists of launches
-        return own in ("core", "capture")
+    if own == "kernels":  # machine code of fast paths knows the engine, which it stands in for
+        return other in ("kernels", "core") or (other == "autograd" and importer.startswith("flambeau.kernels.fastpath."))
+    if other == "kernels":  # reached through ``core.arrays.native`` alone, but for plans, which are lists of launches, and machine code
+        return own in ("core", "capture") or importer.endswith("._machine")
     return layer(target) <= layer(importer)
 
 
@@ -112,7 +112,10 @@ def allowed(importer: str, target: str) -> bool:
         ("flambeau", "flambeau.nn", True),
         ("flambeau.kernels.compiler.pool", "flambeau.core.dtype", True),
         ("flambeau.kernels.compiler.pool", "flambeau.ops", False),
+        ("flambeau.kernels.families.gemm", "flambeau.autograd.engine", False),
+        ("flambeau.kernels.fastpath.backward", "flambeau.autograd.engine", True),
         ("flambeau.nn.module", "flambeau.kernels", False),
+        ("flambeau.nn._machine", "flambeau.kernels.fastpath", True),
         ("flambeau.nn.module", "flambeau.runner", False),
     ],
 )

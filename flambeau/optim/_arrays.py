@@ -116,7 +116,7 @@ class Plans:
 
     Attributes:
         groups_done: how many groups the present step has updated through arrays.
-        launch, wait, waited: what machine code is given, and after how many steps in Python another one is made (``_launching``).
+        launch, wait, waited: what machine code is given, and after how many steps in Python another one is made (``_machine``).
     """
 
     __slots__ = ("_by_param", "_tables", "groups_done", "launch", "wait", "waited")

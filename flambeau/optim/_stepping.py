@@ -14,7 +14,7 @@ from ..autograd.grad_mode import enable_grad
 from ..core.dtype import dtype, float32, float64, get_default_dtype
 from ..core.state import set_grad, thread
 from ..core.tensor import Tensor, storage_of
-from ._launching import found, prepare
+from ._machine import found, prepare
 from .optimizer import Optimizer, ParamsT
 
 CAPTURABLE_DEVICES = ("cuda",)

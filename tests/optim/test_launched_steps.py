@@ -16,7 +16,7 @@ from optimizer_cases import CASES, IDS
 import flambeau as torch
 from flambeau.core.calls import machine_calls
 from flambeau.kernels.fastpath import start as loading
-from flambeau.optim import _arrays, _launching
+from flambeau.optim import _arrays, _machine
 
 SHAPES = [(), (7,), (3, 5), (1, 4), (5, 1), (37, 29)]
 
@@ -27,7 +27,7 @@ def machine() -> None:
         pytest.skip("FLAMBEAU_FAST_PATH=python")
     if not machine_calls._finders:
         loading.start()
-    if not _launching.found:
+    if not _machine.found:
         pytest.skip("this interpreter, or this machine, has no machine code of steps")
 
 
