@@ -154,10 +154,7 @@ class _Named(Extreme):
         for array in arrays[1:]:
             self.disown(array)
             made.append(self.new_tensor(array))
-        no, none = self.object(False), self.object(None)
-
-        def leave(tensor: Value) -> None:
-            self.fill(tensor, Tensor, _node=self.incref(none), _requires_grad=self.incref(no))
+        none, inferred = self.object(None), self.infers()
 
         def dtype(array: Value) -> Value:
             return self.incref(self.dtype(array))
@@ -175,9 +172,9 @@ class _Named(Extreme):
             self.fill(made[0], Tensor, _node=self.disown(output), _requires_grad=self.incref(self.object(True)))
             self.call_c("Py_DecRef", None, self.disown(node))
 
-        self.when(bits.ne(0), record, lambda: leave(made[0]))
+        self.when(bits.ne(0), record, lambda: self.fill_unrecorded(made[0], inferred))
         for tensor in made[1:]:
-            leave(tensor)
+            self.fill_unrecorded(tensor, inferred)
         kind = self.word(_CLASS, element="ptr")
         allocate = self.slot_function(tuple, ALLOCATE)
         named = self.call_c(allocate, "ptr", kind, self.i64(len(made)))

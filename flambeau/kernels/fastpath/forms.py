@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from ...core import state
 from ...core.shape import Size
 from ...core.storage import UntypedStorage
 from ...core.tape.node import Node
@@ -24,6 +23,7 @@ from .objects import Function
 from .records import DTYPES
 
 _F32, _F64, _I64, _BOOL = range(4)
+_INFERENCE_BIT = 2 * records.MOST  # beyond those of operands
 
 
 class Form(Function):
@@ -60,14 +60,16 @@ class Form(Function):
             operand = self.argument(self.word(records.EDGES, i + 1))
 
             def ask() -> Value:
-                return self.cast(self.requires_grad(operand), "i64") << i
+                needs = self.cast(self.requires_grad(operand, may_be_inference=True), "i64") << i
+                return needs | (self.cast(self.is_inference(operand), "i64") << _INFERENCE_BIT)
 
             return bits | self.when(self.is_plain(operand), ask, lambda: self.i64(0))
 
-        bits = self.loop(0, self.word(records.SEEN), step, carried=(self.i64(0),))
-        bits = bits & ((self.i64(1) << self.word(records.EDGES)) - 1)
-        wanted = bits.ne(0)
-        return self.pick(self.recording(wanted), bits, self.i64(0))
+        found = self.loop(0, self.word(records.SEEN), step, carried=(self.i64(0),))
+        bits = found & ((self.i64(1) << self.word(records.EDGES)) - 1)
+        recorded = self.recording(bits.ne(0))
+        self.require(~recorded | (found < 1 << _INFERENCE_BIT))  # tensors of inference mode must not be saved
+        return self.pick(recorded, bits, self.i64(0))
 
     def any_array_of(self, tensor: Value) -> Value:
         """The array of a tensor, in the host's memory (borrowed)."""
@@ -120,21 +122,26 @@ class Form(Function):
         return self.when(is_list, lambda: self.field(thing, self.interpreter.list_items), lambda: inside), self.field(thing, 16, "i64")
 
     # -- after --------------------------------------------------------------------------------------------------------------
-    def answer(self, made: Value, array: Value, bits: Value) -> None:
-        """Record the call of which a tensor (owned) is the result, if there are bits, and return it."""
+    def answer(self, made: Value, array: Value, bits: Value, is_inference: Value | None = None) -> None:
+        """Record the call of which a tensor (owned) is the result, if there are bits, and return it.
+
+        Args:
+            is_inference: whether the tensor is one of inference mode, if that does not follow from the thread's mode.
+        """
 
         def record() -> None:
             node = self._node(made, array, bits)
             self.fill(made, Tensor, _node=node, _requires_grad=self.incref(self.object(True)))
 
-        def leave() -> None:
-            self.fill(made, Tensor, _node=self.incref(self.object(None)), _requires_grad=self.incref(self.object(False)))
-
-        self.when(bits.ne(0), record, leave)
+        self.when(bits.ne(0), record, lambda: self.fill_unrecorded(made, self.infers() if is_inference is None else is_inference))
         self.disown(made)
         for value in self.owned:
             self.call_c("Py_DecRef", None, value)
         self.give(made)
+
+    def fill_unrecorded(self, made: Value, is_inference: Value) -> None:
+        """Fill the history of a tensor that is not recorded."""
+        self.fill(made, Tensor, _node=self.incref(self.object(None)), _requires_grad=self.inference_mark(is_inference))
 
     def answer_new(self, array: Value, bits: Value) -> None:
         """Return a tensor around a new array, recorded."""
@@ -145,6 +152,10 @@ class Form(Function):
         storage = self.slot(x, Tensor, "_storage")
         self.require(self.same(storage, self.object(None)) | self.is_exactly(storage, UntypedStorage))  # others tell restricted views
         return storage
+
+    def require_may_be_written(self, x: Value) -> None:
+        """Go on unless ``x`` was made in inference mode, which this thread is not in."""
+        self.require(self.when(self.is_inference(x), self.infers, lambda: self.const(True, "b1")))
 
     def node_class(self) -> Value:
         return self.word(records.NODE, element="ptr")
@@ -357,7 +368,6 @@ def result(code: Code) -> str:
     k = Form(code, "result")
     bits = k.needed()
     r = k.argument(0)
-    k.require(k.is_empty(state.inferring))
     k.require(k.is_exactly(r, np.ndarray))
     _may_be_recorded(k, r, bits)
     none = k.object(None)
@@ -428,7 +438,8 @@ def written(code: Code) -> str:
     k = Pointwise(code, "written")
     x, bits = k.enter(2)
     k.require(bits.eq(0))
-    k.requires_grad(x)  # a tensor of inference mode has another mark
+    k.requires_grad(x, may_be_inference=True)
+    k.require_may_be_written(x)
     y, a = k.argument(1), k.array_of(x)
     k.require((k.field(a, FLAGS, "i32") & WRITEABLE).ne(0))
     n, _ = k.small(a)

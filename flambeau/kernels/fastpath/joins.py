@@ -32,7 +32,7 @@ class _Join(Pointwise):
         def step(i: Value, found: Value) -> Value:
             tensor = self.load(items, i, "ptr")
             self.require(self.is_plain(tensor))
-            return found | self.cast(self.requires_grad(tensor), "i64")
+            return found | self.cast(self.requires_grad(tensor, may_be_inference=True), "i64")
 
         recorded = self.recording(self.loop(0, count, step, carried=(self.i64(0),)).ne(0))
         return *self._items(given), recorded  # again: to ask whether this thread records may have run Python code
@@ -92,10 +92,7 @@ class _Join(Pointwise):
             node = self._recorded(r)
             self.fill(made, Tensor, _node=node, _requires_grad=self.incref(self.object(True)))
 
-        def leave() -> None:
-            self.fill(made, Tensor, _node=self.incref(self.object(None)), _requires_grad=self.incref(self.object(False)))
-
-        self.when(recorded, record, leave)
+        self.when(recorded, record, lambda: self.fill_unrecorded(made, self.infers()))
         self.give(self.disown(made))
         return self.finish()
 

@@ -274,24 +274,47 @@ class Function(Builder):
 
     def require_no_mode(self) -> None:
         self.require(self.is_empty(state.active))
+
+    def require_no_inference(self) -> None:
+        """Go on if no thread is in inference mode."""
         self.require(self.is_empty(state.inferring))
 
-    def requires_grad(self, tensor: Value) -> Value:
-        """Whether it requires grad; other marks than True and False are the Python wrapper's."""
+    def requires_grad(self, tensor: Value, may_be_inference: bool = False) -> Value:
+        """Whether it requires grad; marks that say neither are the Python wrapper's, and that of inference mode, which says no, may be."""
         mark = self.slot(tensor, Tensor, "_requires_grad")
         yes = self.same(mark, self.object(True))
-        self.require(yes | self.same(mark, self.object(False)))
+        known = yes | self.same(mark, self.object(False))
+        self.require(known | self.is_inference(tensor) if may_be_inference else known)
         return yes
+
+    def is_inference(self, tensor: Value) -> Value:
+        """Whether a tensor was made in inference mode."""
+        return self.same(self.slot(tensor, Tensor, "_requires_grad"), self.object(state.INFERENCE))
+
+    def grad_word(self) -> Value:
+        """What this thread does with calls (to be compared, not kept). To ask may run Python code."""
+        answer = self.call_c("PyObject_GetAttr", "ptr", self.object(state.thread), self.object("grad"))
+        self.check(self.exists(answer))
+        self.call_c("Py_DecRef", None, answer)
+        return answer
+
+    def infers(self) -> Value:
+        """Whether this thread is in inference mode. Where any is, it is asked, which may run Python code."""
+
+        def ask() -> Value:
+            return self.same(self.grad_word(), self.object(state.INFERENCE))
+
+        return self.when(self.is_empty(state.inferring), lambda: self.const(False, "b1"), ask)
+
+    def inference_mark(self, wanted: Value) -> Value:
+        """The mark (a new reference) of a tensor that is not recorded: of inference mode, or none."""
+        return self.incref(self.pick(wanted, self.object(state.INFERENCE), self.object(False)))
 
     def recording(self, wanted: Value) -> Value:
         """``wanted``, if this thread records. Where another does not, the thread is asked, which may run Python code."""
 
         def ask() -> Value:
-            answer = self.call_c("PyObject_GetAttr", "ptr", self.object(state.thread), self.object("grad"))
-            self.check(self.exists(answer))
-            on = self.same(answer, self.object(True))
-            self.call_c("Py_DecRef", None, answer)
-            return on
+            return self.same(self.grad_word(), self.object(True))
 
         all_record = self.is_empty(state.without_grad)
         return self.when(wanted & ~all_record, ask, lambda: wanted)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.tensor import Tensor
 from ..compiler.language import Value
 from . import records
 from .broadcasts import size_of
 from .code import Code
 from .forms import Pointwise
 from .records import DTYPES
-from .views import MOST_DIMS, View, view_around
+from .views import INFERENCE_WORD, MOST_DIMS, View, meta_word, view_around
 
 _UNBOUND, _SPLIT, _CHUNKS = range(3)  # how parts are counted, in ``records.EXTRA``
 _MOST_PARTS = 1024
@@ -24,7 +23,7 @@ def parted(code: Code) -> str:
     how = k.word(records.EXTRA)
     is_unbound = how.eq(_UNBOUND)
     x, a, _ = k.enter_view(k.pick(is_unbound, k.i64(2), k.i64(3)))
-    k.require(~k.requires_grad(x))
+    k.require(~k.requires_grad(x, may_be_inference=True))
     n, dims, strides = k.ndim(a), k.dims(a), k.strides(a)
     dim = k.index(k.when(is_unbound, lambda: k.argument(1), lambda: k.argument(2)), n)
     length, step = k.load(dims, dim, "i64"), k.load(strides, dim, "i64")
@@ -35,7 +34,8 @@ def parted(code: Code) -> str:
     k.require(count <= _MOST_PARTS)
     k.copy_dims(a, 1, lambda i: i - k.cast(is_unbound & (i > dim), "i64"))
     ndim = n - k.cast(is_unbound, "i64")
-    word = k.pick(k.marked, k.object("no_grad"), k.object("multi_output"))
+    k.require(~k.records | ~k.same(meta_word(k, x), k.object(INFERENCE_WORD)))  # which stays
+    word = k.pick(k.records, k.object("multi_output"), k.mark)
     k.own(k.incref(a))
     parts = k.own(k.call_c("PyTuple_New", "ptr", count))
     k.check(k.exists(parts))
@@ -49,8 +49,8 @@ def parted(code: Code) -> str:
             k.put_dim(dim, k.pick(rest < size, rest, size), step)
 
         k.when(~is_unbound, shorten)
-        made = view_around(k, k.shown(a, ndim, begin * step), x, k.const(True, "b1"), word)
-        k.fill(made, Tensor, _node=k.incref(k.object(None)), _requires_grad=k.incref(k.object(False)))
+        made = view_around(k, k.shown(a, ndim, begin * step), x, word)
+        k.fill_unrecorded(made, k.is_inference(x))
         k.store(k.disown(made), items, i, "ptr")
 
     k.loop(0, count, part)
@@ -80,7 +80,7 @@ def rows(code: Code) -> str:
     k.require(k.is_plain(x) & k.is_plain(y))
     k.require_no_mode()
     bits = k.needed()
-    k.require(k.word(records.NODE).ne(0) | ~k.recording(k.requires_grad(x)))
+    k.require(k.word(records.NODE).ne(0) | ~k.recording(k.requires_grad(x, may_be_inference=True)))
     table, places = k.array_of(x), k.array_of(y)
     k.require(k.same(k.dtype(places), k.object(DTYPES[2])))
     size, n, count = size_of(k, k.dtype(table)), k.ndim(table), k.size(places)

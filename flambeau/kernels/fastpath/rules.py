@@ -31,6 +31,7 @@ class Rule(Product):
 
         def alone() -> None:
             self.require_no_mode()
+            self.require_no_inference()
             self.require(~self.recording(self.const(True, "b1")))
             # hooks see gradients before their shape is made right
             self.require(self.same(self.slot(node, Node, "hooks"), self.object(None)))

@@ -143,6 +143,7 @@ def step(code: Code) -> str:
     k.require_count(3)
     launch = k.data(k.argument(0))
     k.require_no_mode()
+    k.require_no_inference()
     k.require(k.is_empty(state.profiling))
     states, groups = k.argument(1), k.argument(2)
     k.require(k.same(states, k.read(launch, HEAD, "state", 0, "ptr")) & k.same(groups, k.read(launch, HEAD, "groups", 0, "ptr")))

@@ -16,7 +16,7 @@ from .forms import Form
 from .interpreter import FLAGS
 
 MOST_DIMS = 32  # PyTorch has no limit and NumPy 64: views of more are the Python wrapper's
-_NO_GRAD = "no_grad"  # the word by which views are marked
+_NO_GRAD, INFERENCE_WORD = "no_grad", "inference"  # words by which views are marked
 _SELECTED, _PARTED, _WHOLE = range(3)  # which class of node records an index; the last two stand in ``records.EXTRA``
 
 
@@ -98,26 +98,34 @@ def _add_alias(k: Form, storage: Value, made: Value) -> None:
     k.call_c("Py_DecRef", None, reference)
 
 
-def _is_marked(k: Form, x: Value) -> Value:
-    """Whether a view of ``x`` is marked: this thread does not record. Views of what requires grad are the wrapper's then."""
-
-    def ask() -> Value:
-        off = ~k.recording(k.const(True, "b1"))
-        shown = k.slot(x, Tensor, "_view_of")
-
-        def is_usual() -> Value:
-            return k.same(k.slot(shown, ViewMeta, "creation_meta"), k.object(_NO_GRAD))
-
-        usual = k.when(k.is_exactly(shown, ViewMeta), is_usual, lambda: k.const(True, "b1"))
-        k.require(~off | (usual & ~k.requires_grad(x)))
-        return off
-
-    return k.when(k.is_empty(state.without_grad), lambda: k.const(False, "b1"), ask)
+def meta_word(k: Form, x: Value) -> Value:
+    """The word by which ``x`` is marked as a view, or null."""
+    shown = k.slot(x, Tensor, "_view_of")
+    return k.when(k.is_exactly(shown, ViewMeta), lambda: k.slot(shown, ViewMeta, "creation_meta"), lambda: k.null)
 
 
-def view_around(k: Form, r: Value, x: Value, marked: Value, word: Value | None = None) -> Value:
-    """A tensor (owned) around array ``r`` (owned), a view of ``x``, perhaps ``marked`` by a word; its history is still empty."""
-    storage = _shared_storage(k, x)
+def _marking(k: Form, x: Value) -> tuple[Value, Value]:
+    """Whether this thread records, and the word by which it marks views of ``x``, or null.
+
+    Without recording, views of what requires grad are the wrapper's, and those of tensors of inference mode have no word.
+    """
+
+    def ask() -> tuple[Value, Value]:
+        grad, have = k.grad_word(), meta_word(k, x)
+        on, own = k.same(grad, k.object(True)), k.is_inference(x)
+        no_grad, inference = k.object(_NO_GRAD), k.object(INFERENCE_WORD)
+        was_inferred = k.same(have, inference)
+        usual = ~k.exists(have) | (~own & (k.same(have, no_grad) | was_inferred))
+        k.require(on | (usual & ~k.requires_grad(x, may_be_inference=True)))
+        word = k.pick(was_inferred | k.same(grad, k.object(state.INFERENCE)), inference, no_grad)
+        return on, k.pick(on | own, k.null, word)
+
+    return k.when(k.is_empty(state.without_grad), lambda: (k.const(True, "b1"), k.null), ask)
+
+
+def view_around(k: Form, r: Value, x: Value, word: Value) -> Value:
+    """A tensor (owned) around array ``r`` (owned), a view of ``x``, marked by a word if that is not null; its history is still empty."""
+    storage, marked = _shared_storage(k, x), k.exists(word)
     mark = k.own(k.when(marked, lambda: k.new(k.object(ViewMeta)), lambda: k.null))
     made = k.new(k.object(Tensor))
     k.disown(r)
@@ -126,7 +134,7 @@ def view_around(k: Form, r: Value, x: Value, marked: Value, word: Value | None =
 
     def fill() -> Value:
         root = k.when(is_mark, lambda: k.slot(shown, ViewMeta, "root"), lambda: k.pick(k.same(shown, k.object(None)), x, shown))
-        k.fill(mark, ViewMeta, root=k.incref(root), creation_meta=k.incref(k.object(_NO_GRAD) if word is None else word))
+        k.fill(mark, ViewMeta, root=k.incref(root), creation_meta=k.incref(word))
         return mark
 
     view_of = k.when(marked, fill, lambda: k.incref(k.pick(k.same(shown, k.object(None)), x, shown)))
@@ -137,15 +145,15 @@ def view_around(k: Form, r: Value, x: Value, marked: Value, word: Value | None =
     return made
 
 
-def _answer_view(k: Form, r: Value, x: Value, bits: Value, marked: Value) -> None:
-    """Return array ``r`` (owned) as a view of ``x``, recorded, or ``marked``."""
-    k.answer(view_around(k, r, x, marked), r, bits)
+def _answer_view(k: Form, r: Value, x: Value, bits: Value, word: Value) -> None:
+    """Return array ``r`` (owned) as a view of ``x``, recorded, or marked by a word."""
+    k.answer(view_around(k, r, x, word), r, bits, k.is_inference(x))
 
 
 def unrecorded_view(k: Form, r: Value, x: Value) -> Value:
     """A tensor (owned) around array ``r`` (owned), a view of ``x`` made in a backward pass."""
     k.own(k.incref(x))
-    made = view_around(k, r, x, k.const(True, "b1"))
+    made = view_around(k, r, x, k.object(_NO_GRAD))
     k.fill(made, Tensor, _node=k.incref(k.object(None)), _requires_grad=k.incref(k.object(False)))
     k.drop(x)
     return made
@@ -154,13 +162,12 @@ def unrecorded_view(k: Form, r: Value, x: Value) -> Value:
 def view(code: Code) -> str:
     """A view that NumPy has made, as a tensor, recorded: of its array and the operation's arguments, the first of which it shows."""
     k = Form(code, "view")
-    k.require(k.is_empty(state.inferring))
     bits = k.needed()
     r, x = k.argument(0), k.argument(1)
     k.require(k.is_exactly(r, np.ndarray))
-    marked = _is_marked(k, x)
+    _, word = _marking(k, x)
     require_usual_storage(k, x)
-    _answer_view(k, k.own(k.incref(r)), x, bits, marked)
+    _answer_view(k, k.own(k.incref(r)), x, bits, word)
     return k.finish()
 
 
@@ -170,7 +177,7 @@ class View(Form):
     def enter_view(self, count: int | Value) -> tuple[Value, Value, Value]:
         """The tensor, its array, and the bits of the edges to record."""
         x, bits = self.enter(count)
-        self.marked = _is_marked(self, x)
+        self.records, self.mark = _marking(self, x)
         require_usual_storage(self, x)
         a = self.any_array_of(x)
         self.make_room(a)
@@ -198,7 +205,7 @@ class View(Form):
 
     def show(self, x: Value, a: Value, bits: Value, ndim: Value, offset: Value, strides: Value | None = None) -> None:
         """Return the view of those dimensions, ``offset`` bytes from the array's first element; what else is owned is given back."""
-        _answer_view(self, self.shown(a, ndim, offset, strides), x, bits, self.marked)
+        _answer_view(self, self.shown(a, ndim, offset, strides), x, bits, self.mark)
 
     def shown(self, a: Value, ndim: Value, offset: Value, strides: Value | None = None) -> Value:
         """An array (owned) of those dimensions, over the memory of ``a``."""
@@ -525,15 +532,14 @@ def detached(code: Code) -> str:
     k.require_count(1)
     x = k.argument(0)
     k.require(k.is_plain(x) & k.is_empty(state.profiling))
-    mark, no = k.slot(x, Tensor, "_requires_grad"), k.object(False)
-    k.require(k.same(mark, k.object(True)) | k.same(mark, no))
+    k.requires_grad(x, may_be_inference=True)
     k.any_array_of(x)
     require_usual_storage(k, x)
     storage = _shared_storage(k, x)
     made = k.new(k.object(Tensor))
     none = k.object(None)
     k.fill(made, Tensor, _array=k.incref(k.slot(x, Tensor, "_array")), _storage=k.incref(storage), _view_of=k.incref(none))
-    k.fill(made, Tensor, _node=k.incref(none), _requires_grad=k.incref(no))
+    k.fill_unrecorded(made, k.is_inference(x))
     k.own(made)
 
     def note() -> None:

@@ -35,7 +35,7 @@ class _Put(Indexed, Pointwise):
     def tensor_at(self, x: Value, a: Value, value: Value, ndim: Value) -> tuple[Value, Value, Value]:
         """The array of the values, whose shape must be the end of the part's, or which is one; their number, and the step from one to the
         next, in elements."""
-        self.require(~self.requires_grad(value))
+        self.require(~self.requires_grad(value, may_be_inference=True))
         b, storage = self.array_of(value), self.slot(x, Tensor, "_storage")
         self.require(self.same(self.dtype(a), self.dtype(b)))
         self.require(self.same(storage, self.object(None)) | ~self.same(storage, self.slot(value, Tensor, "_storage")))
@@ -84,7 +84,8 @@ def put(code: Code) -> str:
     x, value = k.argument(0), k.argument(2)
     k.require(k.is_plain(x) & k.is_empty(state.interposed))
     k.require_no_mode()
-    k.require(~k.recording(k.requires_grad(x)))
+    k.require(~k.recording(k.requires_grad(x, may_be_inference=True)))
+    k.require_may_be_written(x)
     a, storage = k.any_array_of(x), k.storage_to_write(x)
     k.require((k.field(a, FLAGS, "i32") & WRITEABLE).ne(0) & (k.is_row_major(a) | k.owns_its_memory(a)))
     k.make_room(a)
