@@ -22,6 +22,7 @@ _MOST, _MOST_DIMS = 256, 16  # elements of a softmax, and dimensions of what is 
 _THIRTY_TWO = 0x42000000  # the bits of 32 as a float32
 # In ``records.EXTRA``: of each dtype the loop that adds a bias or divides a sum, with its data, then the dot function and the ones.
 _SECOND, _DOTS, _ONES = records.EXTRA, records.EXTRA + 4, records.EXTRA + 6
+_ROW = records.EXTRA + 4  # of ``linear``: from how large a weight on another kernel multiplies it with one row
 _RANKS = records.EXTRA + 4  # of products: 1 for matrices, 2 for stacks of them
 _ADD = records.EXTRA + 8  # the loop of sums, with its data, which adds up a row as ``add.reduce`` does where zero comes first
 
@@ -133,17 +134,35 @@ def product(code: Code) -> str:
     return k.finish()
 
 
+def _rows_of(k: Product, a: Value, n: Value, p: Value) -> tuple[Value, Value, tuple[Value, Value]]:
+    """Rank of what must be rows of ``n`` elements each, to be multiplied with ``p`` others; the number of rows, and both steps."""
+    rank, total = k.ndim(a), k.size(a)
+    k.require((rank > 0) & (rank <= _MOST_DIMS) & (total > 0) & (total < k.word(records.LIMIT)))
+    k.require(k.load(k.dims(a), rank - 1, "i64").eq(n))
+    m = total // n
+
+    def matrix() -> tuple[Value, Value]:
+        k.require_matrix(a)
+        return k.steps(a)
+
+    def others() -> tuple[Value, Value]:
+        k.require(k.is_row_major(a) & (m.ne(1) | (n * p < k.word(_ROW))))
+        size = k.item_size(k.dtype(a))
+        return n * size, size
+
+    return rank, m, k.when(rank.eq(2) & (m > 1), matrix, others)
+
+
 def linear(code: Code) -> str:
-    """``linear(x, weight, bias)`` of a small matrix ``x``; the bias, a row, may be None."""
+    """``linear(x, weight, bias)`` of few rows ``x``; the bias, a row, may be None."""
     k = Product(code, "linear")
     a, bits = k.begin(3)
     weight, bias = k.argument(1), k.argument(2)
     k.require(k.is_plain(weight))
     w, has_bias = k.any_array_of(weight), ~k.same(bias, k.object(None))
     k.require(k.same(k.dtype(a), k.dtype(w)))
-    m, n = k.require_matrix(a)
-    p, inner = k.require_matrix(w)
-    k.require(n.eq(inner) & (m * n < k.word(records.LIMIT)))
+    p, n = k.require_matrix(w)
+    rank, m, (down, along) = _rows_of(k, a, n, p)
 
     def row() -> Value:
         k.require(k.is_plain(bias))
@@ -154,12 +173,14 @@ def linear(code: Code) -> str:
 
     added = k.when(has_bias, row, lambda: k.null)
     place, loop, data, dtype = k.loop_for(k.dtype(a), (_F32, _F64))
-    r = k.matrix(dtype, m, p)
-    across, along = k.steps(w)
-    k.multiply(loop, data, (m, n, p), [(k.data(a), *k.steps(a)), (k.data(w), along, across), (k.data(r), *k.steps(r))])
+    dims = k.scratch(_MOST_DIMS, "i64")
+    k.loop(0, rank - 1, lambda d: k.store(k.load(k.dims(a), d, "i64"), dims, d, "i64"))
+    k.store(p, dims, rank - 1, "i64")
+    r, size, (across, inside) = k.new_array(dtype, rank, dims), k.item_size(dtype), k.steps(w)
+    step = p * size
+    k.multiply(loop, data, (m, n, p), [(k.data(a), down, along), (k.data(w), inside, across), (k.data(r), step, size)])
 
     def add() -> None:
-        step, size = k.steps(r)
         add, its = k.second(place, 0), k.second(place, 1)
 
         def to_row(i: Value) -> None:
@@ -291,7 +312,15 @@ def loops_are_dots() -> bool:
     for dtype in _FLOATS:
         for m, n, p in ((2, 3, 4), (5, 16, 3), (8, 33, 17), (31, 7, 9)):
             a, b = rng.standard_normal((m, n)).astype(dtype), rng.standard_normal((n, p)).astype(dtype)
-            pairs = [(a, b), (a, np.asfortranarray(b)), (np.asfortranarray(a), b), (a, a.T), (a, np.ones(n, dtype)), (np.ones(n, dtype), b)]
+            pairs = [(a[:1], b), (a[0], b), (a[:1], np.asfortranarray(b)), (a[0], np.asfortranarray(b))]
+            pairs += [
+                (a, b),
+                (a, np.asfortranarray(b)),
+                (np.asfortranarray(a), b),
+                (a, a.T),
+                (a, np.ones(n, dtype)),
+                (np.ones(n, dtype), b),
+            ]
             if any(x.dot(y).tobytes() != np.matmul(x, y).tobytes() for x, y in pairs):
                 return False
     return True
@@ -319,6 +348,17 @@ def of_products(op: Any) -> records.Record:
     put_products(record, op)
     for k, dtype in enumerate(_FLOATS):
         record.put_loop(_SECOND + 2 * k, np.add, dtype)
+    return record
+
+
+def of_linear(op: Any) -> records.Record:
+    """The record of ``linear``.
+
+    Raises:
+        Unfit: the loops are others than those of the Python wrapper.
+    """
+    record = of_products(op)
+    record.put(_ROW, vars(sys.modules[op.module])["_row_product"].part.threshold)
     return record
 
 

@@ -113,7 +113,7 @@ _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
     "Tensor.expand_as": ("expanded", lambda op: records.of_views(primitive("_expand"))),
     "_view": ("reshaped", records.of_views),
     **dict.fromkeys(("mm", "bmm", "matmul"), ("product", products.of_matrices)),
-    "nn.functional.linear": ("linear", products.of_products),
+    "nn.functional.linear": ("linear", products.of_linear),
     "cat": ("joined", joins.of_joins),
     "stack": ("stacked", joins.of_joins),
     "softmax": ("softmax", products.of_softmax),
