@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import ctypes
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from ..core.calls import machine_calls
 from ..core.calls.registry import primitive
 from ..kernels.compiler.language import Value
 from ..kernels.fastpath import records
-from ..kernels.fastpath.code import Code, builtin
+from ..kernels.fastpath.code import Code, builtin, loaded
 from ..kernels.fastpath.forms import Form
 from ..kernels.fastpath.interpreter import Unsupported, api, require, word
 from ..kernels.fastpath.objects import Function
@@ -192,9 +193,7 @@ def _load() -> None:
     quick = machine_calls.found(primitive("linear", "nn.functional"), "whole")
     if quick is None:
         return
-    code = Code()
-    names = [_linear(code), _sequence(code), *[_reader(code, slot) for slot in _REGISTRIES]]
-    addresses = code.load(names)
+    names, addresses = loaded("modules", [_linear, _sequence, *[partial(_reader, slot=slot) for slot in _REGISTRIES]])
     record = records.Record()
     record.keep(records.EXTRA, quick)
     for slot, name in zip(_REGISTRIES, names[2:], strict=True):

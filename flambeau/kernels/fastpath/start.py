@@ -30,7 +30,7 @@ from . import (
     views,
     writes,
 )
-from .code import Code, builtin
+from .code import builtin, loaded
 from .interpreter import Unsupported
 
 # Forms, and operations whose whole calls they do with the records that these functions make.
@@ -215,8 +215,7 @@ def start() -> None:
     if not switch.on and CHOSEN != "machine":  # without kernels only where it is asked for by name: what it calls are NumPy's loops
         return
     try:
-        code = Code()
-        addresses = code.load([write(code) for write in _FORMS])
+        _, addresses = loaded("operations", _FORMS)
     except (Unsupported, NoKernel, ImportError, AttributeError, OSError):  # NumPy's or CPython's names may be gone
         return
 

@@ -1,0 +1,86 @@
+"""Loading machine code without writing its text: by names of what it points to, as long as the sources are the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from flambeau.core.calls import machine_calls
+from flambeau.core.tensor import Tensor
+from flambeau.kernels.compiler import cache
+from flambeau.kernels.fastpath import code, interpreter, recipes, start
+
+try:
+    interpreter.interpreter()
+except interpreter.Unsupported as error:
+    pytest.skip(f"no machine code of fast paths here: {error}", allow_module_level=True)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """A cache of its own."""
+    monkeypatch.setattr(cache, "directory", lambda: str(tmp_path))
+    return tmp_path
+
+
+def small(here: code.Code) -> str:
+    """Writes a function that has one object and one function in the table."""
+    here.functions["small"] = f"define i64 @small() {{ ret i64 {here.object(Tensor) + 100 * here.function('Py_DecRef')} }}"
+    return "small"
+
+
+def unwritable(here: code.Code) -> str:
+    raise AssertionError("the text was written once more")
+
+
+def test_everything_in_the_table_of_operations_has_a_name() -> None:
+    here = code.Code()
+    for write in start._FORMS:
+        write(here)
+    for kind, thing, *_ in here._kinds:
+        if kind != code._FUNCTION:
+            found = recipes.named(recipes.name_of(thing))
+            assert found is thing or (type(thing) in (tuple, str) and found == thing), thing
+
+
+def test_text_is_written_once(folder, monkeypatch) -> None:
+    names, addresses = code.loaded("tests", [small])
+    assert names == ["small"] and len(list(folder.glob("*.image"))) == 2
+    again, elsewhere = code.loaded("tests", [unwritable])
+    assert again == names and elsewhere["small"] != addresses["small"]
+    for changed in ("FLAMBEAU_KERNELS_FROM", "FLAMBEAU_OTHER"):
+        monkeypatch.setenv(changed, "3")
+        recipes.sources.cache_clear()
+        with pytest.raises(AssertionError, match="once more"):
+            code.loaded("tests", [unwritable])
+    recipes.sources.cache_clear()
+
+
+def test_without_the_image_or_the_sources_it_is_written_again(folder, monkeypatch) -> None:
+    code.loaded("tests", [small])
+    largest = max(folder.glob("*.image"), key=lambda path: path.stat().st_size)
+    largest.unlink()
+    assert code.loaded("tests", [small])[0] == ["small"] and largest.exists()
+    monkeypatch.setattr(recipes, "sources", lambda: None)
+    with pytest.raises(AssertionError, match="once more"):
+        code.loaded("tests", [unwritable])
+
+
+def test_what_has_no_name_has_no_recipe(folder) -> None:
+    def write(here: code.Code) -> str:
+        here.functions["other"] = f"define i64 @other() {{ ret i64 {here.object(object())} }}"
+        return "other"
+
+    code.loaded("tests", [write])
+    assert len(list(folder.glob("*.image"))) == 1
+
+
+@pytest.mark.parametrize("thing", [None, ..., True, 3, "text", (1, 0), (), np.dtype("float32"), dict, type(None), machine_calls.exchanged])
+def test_names_lead_back(thing) -> None:
+    found = recipes.named(recipes.name_of(thing))
+    assert found is thing or found == thing != []
+
+
+def test_a_name_of_nothing_is_an_error() -> None:
+    with pytest.raises(LookupError):
+        recipes.named("flambeau.core.tensor:Nothing")
