@@ -159,6 +159,9 @@ CALLS: dict[str, Any] = {
     "backward of linear": lambda a, b: (
         F.linear(a, a.clone(), a[0]).pow(2).sum().backward() if a.requires_grad and a.is_leaf and a.dim() == 2 else None
     ),
+    "backward of linear of stacks": lambda a, b: (
+        F.linear(a[:, None], a.clone(), a[0]).pow(2).sum().backward() if a.requires_grad and a.is_leaf and a.dim() == 2 else None
+    ),
     "number - a": lambda a, b: 2.5 - a,
     "number / a": lambda a, b: 3 / a,
     "a += b": lambda a, b: a.detach().clone().add_(b),
@@ -419,10 +422,11 @@ def test_sums_of_zeros_below_zero_have_no_sign(size: tuple[int, ...], dtype: fla
         assert not any(flambeau.signbit(result).any() for result in results), (way, results)
 
 
-def gradients_of_linear(sizes: tuple[int, int, int], needs: tuple[bool, bool, bool], has_bias: bool) -> Any:
+def gradients_of_linear(sizes: tuple[int, int, int], needs: tuple[bool, bool, bool], has_bias: bool, ahead: tuple[int, ...]) -> Any:
     flambeau.manual_seed(0)
     m, n, p = sizes
-    operands = [flambeau.randn(shape, requires_grad=need) for shape, need in zip(((m, n), (p, n), (p,)), needs, strict=True)]
+    shapes = ((*ahead, m, n), (p, n), (p,))
+    operands = [flambeau.randn(shape, requires_grad=need) for shape, need in zip(shapes, needs, strict=True)]
     loss = (F.linear(*operands[: 2 + has_bias]) ** 2).sum()
     loss.backward()
     return [None if tensor.grad is None else shown(tensor.grad) for tensor in operands]
@@ -432,9 +436,10 @@ def gradients_of_linear(sizes: tuple[int, int, int], needs: tuple[bool, bool, bo
 @pytest.mark.parametrize("needs", [(True, True, True), (False, True, True), (True, False, False), (True, True, False)])
 def test_gradients_of_linear_have_the_same_bits(needs: tuple[bool, bool, bool], has_bias: bool) -> None:
     for sizes in itertools.product((1, 2, 3, 8), (1, 2, 4, 16), (1, 2, 5, 16)):
-        with machine_calls.python_only():
-            expected = gradients_of_linear(sizes, needs, has_bias)
-        assert gradients_of_linear(sizes, needs, has_bias) == expected, sizes
+        for ahead in ((), (1,), (2, 1)):
+            with machine_calls.python_only():
+                expected = gradients_of_linear(sizes, needs, has_bias, ahead)
+            assert gradients_of_linear(sizes, needs, has_bias, ahead) == expected, (sizes, ahead)
 
 
 def test_gradients_of_linear_in_unusual_calls() -> None:
@@ -715,11 +720,12 @@ def test_objects_are_counted_in_inference_mode(name: str) -> None:
 
 
 @unraisable
-def test_every_allocation_of_a_rule_may_fail() -> None:
-    operands = [flambeau.randn(shape, requires_grad=True) for shape in ((3, 4), (5, 4), (5,))]
+@pytest.mark.parametrize("ahead", [(), (2,)])
+def test_every_allocation_of_a_rule_may_fail(ahead: tuple[int, ...]) -> None:
+    operands = [flambeau.randn(shape, requires_grad=True) for shape in ((*ahead, 3, 4), (5, 4), (5,))]
     node = F.linear(*operands).grad_fn
     with flambeau.no_grad():
-        fail_everywhere(lambda grad, _: node.apply(grad), flambeau.randn(3, 5), None)
+        fail_everywhere(lambda grad, _: node.apply(grad), flambeau.randn(*ahead, 3, 5), None)
 
 
 def test_an_operand_may_get_other_memory_in_the_midst_of_a_call() -> None:

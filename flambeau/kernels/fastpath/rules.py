@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from ...core.calls.registry import primitive
 from ...core.storage import UntypedStorage
 from ...core.tape.history import WatchedStorage
@@ -16,6 +18,7 @@ from . import records
 from .code import Code
 from .interpreter import ALIGNED, C_CONTIGUOUS, F_CONTIGUOUS, FLAGS
 from .products import Product, put_products
+from .views import MOST_DIMS
 
 
 class Rule(Product):
@@ -122,6 +125,42 @@ class ProductRule(Rule):
         self.require((m > 0) & (p > 0) & (m * p < self.word(records.LIMIT)))
         return m, p
 
+    def require_rows(self, g: Value) -> tuple[Value, Value]:
+        """The number of rows of a gradient, and their length; rows in several dimensions lie one after another."""
+        self.require((self.ndim(g) > 1) & (self.ndim(g) <= MOST_DIMS))
+        p, n = self.load(self.dims(g), self.ndim(g) - 1, "i64"), self.size(g)
+        self.require((n > 0) & (n < self.word(records.LIMIT)) & (self.ndim(g).eq(2) | self.is_row_major(g)))
+        return n // p, p
+
+    def other_rows(self, node: Value, tensor: Value, g: Value, count: Value) -> Value:
+        """The array of a saved tensor that has as many rows as the gradient, in as many dimensions."""
+        array = self.saved_array(node, tensor)
+        self.require(self.same(self.dtype(array), self.dtype(g)) & self.ndim(array).eq(self.ndim(g)))
+        n, size = self.load(self.dims(array), self.ndim(g) - 1, "i64"), self.size(array)
+        self.require((n > 0) & (self.ndim(g).eq(2) | self.is_row_major(array)))
+        self.require(size.eq(n * count))
+        return array
+
+    def shaped(self, array: Value, ndim: Value, dims: Value) -> Value:
+        """A view (a new reference) of row-major memory, which keeps the array that is handed over."""
+        self.own(array)
+        dtype, data, flags = self.incref(self.dtype(array)), self.data(array), self.field(array, FLAGS, "i32")
+        r = self.call_c(
+            "PyArray_NewFromDescr", "ptr", self.object(np.ndarray), dtype, self.cast(ndim, "i32"), dims, self.null, data, flags, self.null
+        )
+        self.check(self.exists(r))
+        self.own(r)
+        self.check(self.call_c("PyArray_SetBaseObject", "i32", r, self.disown(array)).eq(0))
+        return self.disown(r)
+
+    def rows_of(self, array: Value, count: Value) -> Value:
+        """The array's rows as a matrix (a new reference)."""
+        sizes, rank = self.scratch(2, "i64"), self.ndim(array)
+        self.store(count, sizes, 0, "i64")
+        self.store(self.load(self.dims(array), rank - 1, "i64"), sizes, 1, "i64")
+        whole = self.incref(array)
+        return self.when(rank.eq(2), lambda: whole, lambda: self.shaped(whole, self.i64(2), sizes))
+
     def other(self, node: Value, tensor: Value, dtype: Value, size: Value, place: int) -> Value:
         """The array of a saved matrix that has this size at a place."""
         array = self.saved_array(node, tensor)
@@ -136,8 +175,10 @@ class ProductRule(Rule):
         is_dense = (flags & ALIGNED).ne(0) & (flags & (C_CONTIGUOUS | F_CONTIGUOUS)).ne(0)
         return is_dense & (sizes[0] > 1) & (sizes[1] > 1)
 
-    def product(self, dtype: Value, loop: Value, data: Value, a: Value, b: Value, turned: tuple[bool, bool]) -> Value:
-        """A tensor with the product of two matrices, either of them ``turned`` first."""
+    def product(
+        self, dtype: Value, loop: Value, data: Value, a: Value, b: Value, turned: tuple[bool, bool], like: Value | None = None
+    ) -> Value:
+        """A tensor with the product of two matrices, either of them ``turned`` first; its rows in dimensions ``like`` those of an array."""
         sizes, operands = [], []
         for array, is_turned in ((a, turned[0]), (b, turned[1])):
             both, steps = [self.load(self.dims(array), k, "i64") for k in (0, 1)], self.steps(array)
@@ -161,28 +202,35 @@ class ProductRule(Rule):
             self.drop(*given)
             return r
 
-        return self.wrapped(self.when(self.is_usual(a) & self.is_usual(b), by_loop, by_dot))
+        r = self.when(self.is_usual(a) & self.is_usual(b), by_loop, by_dot)
+        if like is None:
+            return self.wrapped(r)
+        rank, dims = self.ndim(like), self.scratch(MOST_DIMS, "i64")
+        self.loop(0, rank, lambda d: self.store(self.load(self.dims(like), d, "i64"), dims, d, "i64"))
+        self.store(self.load(self.dims(r), 1, "i64"), dims, rank - 1, "i64")
+        return self.wrapped(self.when(rank.eq(2), lambda: r, lambda: self.shaped(r, rank, dims)))
 
 
 def linear_rule(code: Code) -> str:
-    """Gradients of ``linear`` of matrices; that of the bias is left to the engine to add up."""
+    """Gradients of ``linear`` of rows; that of the bias is left to the engine to add up."""
     k = ProductRule(code, "linear_rule")
     node, g = k.open()
     edges, saved = k.items(node, "edges", 3), k.items(node, "saved", 2)
     none, grad = k.object(None), k.argument(1)
     wanted = [~k.same(edge, none) for edge in edges]
-    m, p = k.require_gradient(g)
+    m, p = k.require_rows(g)
     _, loop, data, dtype = k.loop_for(k.dtype(g), (0, 1))
     weight = k.when(wanted[0], lambda: k.other(node, saved[0], dtype, p, 0), lambda: g)
-    x = k.when(wanted[1], lambda: k.other(node, saved[1], dtype, m, 0), lambda: g)
+    x = k.when(wanted[1], lambda: k.other_rows(node, saved[1], g, m), lambda: g)
     for array in (weight, x, g):  # an allocation may run Python code, which may give their tensors other memory
         k.own(k.incref(array))
+    rows, others = k.own(k.rows_of(g, m)), k.own(k.rows_of(x, m))
     makers = (
-        partial(k.product, dtype, loop, data, g, weight, (False, False)),
-        partial(k.product, dtype, loop, data, g, x, (True, False)),
+        partial(k.product, dtype, loop, data, rows, weight, (False, False), g),
+        partial(k.product, dtype, loop, data, rows, others, (True, False)),
     )
     results = [k.own(k.when(is_wanted, make, lambda: k.incref(none))) for make, is_wanted in zip(makers, wanted, strict=False)]
-    k.drop(weight, x, g)
+    k.drop(weight, x, g, rows, others)
     k.give_gradients(*results, k.own(k.incref(k.pick(wanted[2], grad, none))))
     return k.finish()
 
