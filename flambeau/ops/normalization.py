@@ -186,7 +186,7 @@ NORMS: dict[str, Any] = {
         multi_output=True,
         opmath="native",
         fast=normalized,
-        work="64 * input.size" if kind == "Layer" else None,  # NumPy's passes over a row cost a launch each
+        work="512 * input.size" if kind == "Layer" else None,  # NumPy's passes over a row cost a launch each
         grad={"input, weight, bias": _normalized_rule},
     )(normalized)
     for kind in ("Batch", "Layer", "Group")
@@ -539,11 +539,11 @@ def sizes_of_norm(name: str, input: Any, normalized_shape: Any) -> Ints:
     return sizes
 
 
-def _is_over_rows(input: Any, sizes: Any, *parameters: Any) -> bool:
+def _is_over_rows(shape: Any, sizes: Any, weight: Any, bias: Any) -> bool:
     """Whether ``sizes`` is a tuple of the last dimension alone, and parameters fit: then there is no more to look at."""
-    if sizes.__class__ is not tuple or len(sizes) != 1 or sizes[0].__class__ is not int or not input.dim() or input.shape[-1] != sizes[0]:
+    if sizes.__class__ is not tuple or len(sizes) != 1 or sizes[0].__class__ is not int or not shape or shape[-1] != sizes[0]:
         return False
-    return all(parameter is None or parameter.shape == sizes for parameter in parameters)
+    return (weight is None or weight.shape == sizes) and (bias is None or bias.shape == sizes)
 
 
 def check_parameters(sizes: Ints, **parameters: Any) -> None:
@@ -576,12 +576,12 @@ def layer_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = Non
         tensor([[-1.0000,  6.0000],
                 [-1.0000,  6.0000]])
     """
-    sizes = normalized_shape
-    if not _is_over_rows(input, sizes, weight, bias):
+    sizes, shape = normalized_shape, tuple(input.shape)
+    if not _is_over_rows(shape, sizes, weight, bias):
         sizes = sizes_of_norm("layer_norm", input, normalized_shape)
         check_parameters(sizes, weight=weight, bias=bias)
     check_float(input, "LayerNormKernelImpl")
-    rows, width = product(tuple(input.shape)[: input.dim() - len(sizes)]), product(sizes)
+    rows, width = product(shape[: len(shape) - len(sizes)]), product(sizes)
     return NORMS["Layer"].wrapper(input, weight, bias, (rows, width), (1,), (1, width), eps)[0]
 
 
