@@ -285,7 +285,7 @@ def entry_of(name: str) -> Any:
 
 # Those whose work has a rate only.
 EIGHTFOLD = "matmul mm bmm nn.functional.linear _softmax_backward_data _log_softmax_backward_data".split()
-BY_RATE = {32: ("softmax", "log_softmax", "topk"), 64: ("nn.functional._layer_norm", "nn.functional._rms_norm")}
+BY_RATE = {32: ("softmax", "log_softmax", "topk"), 64: ("nn.functional._rms_norm",), 512: ("nn.functional._layer_norm",)}
 SIXTEENFOLD = "linalg.det linalg.slogdet linalg.qr geqrf".split()
 
 
