@@ -59,6 +59,10 @@ def flat_bytes(array: np.ndarray) -> np.ndarray:
 _new = object.__new__
 
 
+def _is_gone(tensor: Any) -> bool:
+    return tensor is None
+
+
 class UntypedStorage:
     """A buffer of bytes, shared by a tensor and its views.
 
@@ -139,7 +143,7 @@ class UntypedStorage:
 
     def _prune(self) -> list[weakref.ref[Tensor]]:
         """Forget aliases that have died; the aliases that are left."""
-        self._forget(lambda tensor: tensor is None)
+        self._forget(_is_gone)
         self._room = len(self._aliases) + 32
         return self._aliases
 
