@@ -702,7 +702,7 @@ def seed_gradient(root: Tensor, grad: Tensor | None) -> Tensor:
     if grad is None:
         if array.size != 1:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
-        if root.is_complex():
+        if array.dtype.kind in "cV" and root.is_complex():
             raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {root.dtype}")
         if interposed and modes.below.is_handled((root,)):
             return modes.below.ones_like(root)
