@@ -172,14 +172,19 @@ def set_inference(inference: bool, grad_mode: bool) -> None:
     """
     was = thread.grad
     grad: bool | int = INFERENCE if inference else grad_mode
-    thread.inference, thread.grad_mode, thread.grad = inference, grad_mode, grad
     if was and not grad:
-        without_grad[:0] = (None,)
-    elif grad and not was:
-        del without_grad[-1]
+        without_grad[:0] = (None,)  # before the thread changes, as there may be no memory for it
     if grad is INFERENCE and was is not INFERENCE:
-        inferring[:0] = (None,)
-    elif was is INFERENCE and grad is not INFERENCE:
+        try:
+            inferring[:0] = (None,)
+        except MemoryError:
+            if was:
+                del without_grad[-1]
+            raise
+    thread.inference, thread.grad_mode, thread.grad = inference, grad_mode, grad
+    if grad and not was:
+        del without_grad[-1]
+    if was is INFERENCE and grad is not INFERENCE:
         del inferring[-1]
 
 

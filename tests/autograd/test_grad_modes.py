@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import warnings
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
+from flambeau.core import state
 
 
 @pytest.fixture
@@ -378,3 +380,24 @@ def test_inference_mode_takes_the_fast_path(x, monkeypatch):
     monkeypatch.setitem(operation.__globals__, "dispatch", slow)
     with torch.inference_mode():
         assert operation(x).is_inference()
+
+
+@pytest.mark.parametrize("wanted", [(False, False), (True, False)], ids=["no_grad", "inference_mode"])
+def test_where_there_is_no_memory_to_switch_modes_nothing_is_switched(wanted, monkeypatch):
+    limits = pytest.importorskip("_testcapi", reason="this Python was built without its tests")
+    failed = 0
+    for others, after in itertools.product(range(12), range(4)):  # other threads' entries, for which the lists must grow sometimes
+        for entries in ("without_grad", "inferring"):
+            monkeypatch.setattr(state, entries, [None] * others)
+        limits.set_nomemory(after, after + 1)
+        try:
+            state.set_inference(*wanted)
+        except MemoryError:
+            failed += 1
+        finally:
+            limits.remove_mem_hooks()
+            is_recording = state.thread.grad is True
+            counts = len(state.without_grad) - others, len(state.inferring) - others
+            state.set_inference(False, True)
+        assert counts == ((0, 0) if is_recording else (1, int(wanted[0])))
+    assert failed
