@@ -284,7 +284,7 @@ class _Pass:
                 for hook in list((leaf.__dict__.get("_backward_hooks") or {}).values()):
                     if as_user(hook, None) is not None:
                         raise RuntimeError("can't replace a None gradient with a non-None value")
-                _run_after(leaf, has_gradient=False)
+                _run_after(leaf, None)
 
     def finish(self, entry: list[Any], accumulates: bool) -> None:
         """Run a leaf's hooks over its whole gradient; add that to ``.grad`` and run the hooks that come after."""
@@ -301,7 +301,7 @@ class _Pass:
                 finally:
                     adding.pop()
             if "_post_accumulate_grad_hooks" in attributes:
-                _run_after(leaf)
+                _run_after(leaf, entry[1])
 
     def _before(self, node: Node, grad: Any) -> Any:
         """Tensor hooks of the outputs, then retained gradients."""
@@ -427,7 +427,8 @@ def accumulate(leaf: Tensor, entry: list[Any], record: bool) -> None:
         leaf._grad = have + grad if have is not None else _recorded_as(leaf, grad)
     elif have.__class__ is Tensor and have._array.dtype is grad._array.dtype and not have._requires_grad:
         array, more = have._array, grad._array
-        if crowded or thread.dispatch_modes or grad.__class__ in dispatchers or thread.recorder is not None:
+        repeats = array.__class__ is np.ndarray and 0 in array.strides  # ``add_`` refuses to write one element several times
+        if repeats or crowded or thread.dispatch_modes or grad.__class__ in dispatchers or thread.recorder is not None:
             have.add_(grad)
             return
         try:
@@ -451,11 +452,11 @@ def accumulate(leaf: Tensor, entry: list[Any], record: bool) -> None:
         leaf._grad = (have.detach() if have._requires_grad else have) + grad
 
 
-def _run_after(leaf: Tensor, has_gradient: bool = True) -> None:
-    """Run hooks of an accumulated gradient, those of the node last; results are refused with PyTorch's types of errors."""
+def _run_after(leaf: Tensor, grad: Tensor | None) -> None:
+    """Run hooks of an accumulated gradient, those of the node last, which get what was added; results are refused as PyTorch does."""
     hooks = leaf.__dict__["_post_accumulate_grad_hooks"].values()
     for hook in sorted(hooks, key=lambda hook: hook.__class__ is NodeHook):
-        given = as_user(hook, leaf) if has_gradient or hook.__class__ is not NodeHook else as_user(hook.hook, (), (None,))
+        given = as_user(hook, grad if hook.__class__ is NodeHook else leaf)
         if given is not None:
             kind = RuntimeError if isinstance(given, Tensor) else TypeError
             raise kind(f"Tensor post accumulate grad hooks should return None, got {type(given).__name__}")

@@ -201,6 +201,24 @@ def test_hooks_on_accumulate_grad(x):
     assert seen == ["pre", ("post", [2, 2])]
 
 
+def test_hooks_on_accumulate_grad_get_what_is_added(x):
+    seen = []
+    (x * 2).grad_fn.next_functions[0][0].register_hook(lambda ins, outs: seen.append((ins, outs[0].tolist())))
+    (x * 2).sum().backward()
+    (x * 3).sum().backward()
+    assert seen == [((), [2, 2]), ((), [3, 3])] and x.grad.tolist() == [5, 5]
+
+
+@pytest.mark.parametrize("returned", [(), (1,), 1], ids=repr)
+def test_what_hooks_on_accumulate_grad_return(returned, x):
+    (x * 2).grad_fn.next_functions[0][0].register_hook(lambda ins, outs: returned)
+    if returned == ():
+        return (x * 2).sum().backward()
+    error, words = (RuntimeError, r"incorrect number of values \(got 1, but expected 0\)") if returned == (1,) else (TypeError, "expected tuple")
+    with pytest.raises(error, match=words):
+        (x * 2).sum().backward()
+
+
 def test_multi_grad_hook_of_all(x):
     y, z = x * 2, x * 3
     seen = []
@@ -350,7 +368,7 @@ def test_hooks_after_accumulation_see_what_tensor_hooks_made_and_those_of_the_no
     assert seen == [[30, 30], ("node", [30, 30])]
     handle.remove()
     (x * 3).sum().backward()
-    assert seen[2:] == [("node", [60, 60])]
+    assert seen[2:] == [("node", [30, 30])] and x.grad.tolist() == [60, 60]
 
 
 def test_a_hooked_leaf_is_finished_once_whatever_the_graph():

@@ -158,8 +158,13 @@ class NodeHook:
     def __init__(self, hook: Any) -> None:
         self.hook = hook
 
-    def __call__(self, leaf: Tensor) -> None:
-        self.hook((), (leaf.grad,))
+    def __call__(self, grad: Tensor | None) -> None:
+        returned = self.hook((), (grad,))
+        if returned is not None and not isinstance(returned, tuple):
+            raise TypeError(f"expected tuple, but hook returned {type(returned).__name__!r}")
+        if returned:
+            name = getattr(self.hook, "__name__", self.hook)
+            raise RuntimeError(f"hook '{name}' has returned an incorrect number of values (got {len(returned)}, but expected 0)")
 
 
 class AccumulateGrad:
