@@ -411,3 +411,11 @@ def test_gradients_without_a_degree_of_freedom_are_constants(name: str, values: 
     np.testing.assert_array_equal(found.detach().numpy(), slope)
     first, _ = torch.autograd.grad(found.sum(), [x, scale], allow_unused=True)
     assert (first is None) == (name == "var")
+
+
+def test_a_gradient_whose_elements_share_memory_is_not_added_to():
+    w = torch.ones(3, requires_grad=True)
+    w.grad = torch.ones(()).expand(3)
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single memory location"):
+        (w * torch.tensor([1.0, 2.0, 3.0])).sum().backward()
+    assert w.grad.tolist() == [1, 1, 1]
