@@ -138,15 +138,16 @@ def _accept_all() -> None:
 @contextmanager
 def python_only() -> Iterator[None]:
     """Wrappers as they are without machine code, within the block; for comparisons, in a process of one thread."""
-    aside, engines[:] = engines[:], []
-    for function, python, _ in exchanged:
-        function.__code__ = python
-    try:
-        yield
-    finally:
-        engines[:] = aside
-        for function, _, machine in exchanged:
-            function.__code__ = machine
+    with _loading:  # what is being loaded is there first, and nothing comes while the block runs
+        aside, engines[:] = engines[:], []
+        for function, python, _ in exchanged:
+            function.__code__ = python
+        try:
+            yield
+        finally:
+            engines[:] = aside
+            for function, _, machine in exchanged:
+                function.__code__ = machine
 
 
 def take_over(find: Callable[..., Any], *engine: Any) -> None:
