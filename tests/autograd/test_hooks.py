@@ -214,7 +214,9 @@ def test_what_hooks_on_accumulate_grad_return(returned, x):
     (x * 2).grad_fn.next_functions[0][0].register_hook(lambda ins, outs: returned)
     if returned == ():
         return (x * 2).sum().backward()
-    error, words = (RuntimeError, r"incorrect number of values \(got 1, but expected 0\)") if returned == (1,) else (TypeError, "expected tuple")
+    error, words = (
+        (RuntimeError, r"incorrect number of values \(got 1, but expected 0\)") if returned == (1,) else (TypeError, "expected tuple")
+    )
     with pytest.raises(error, match=words):
         (x * 2).sum().backward()
 

@@ -12,12 +12,12 @@ import weakref
 from typing import Any
 
 import pytest
+from machine_code import load_machine_code
 
 import flambeau
 from flambeau.core.calls import machine_calls
 from flambeau.core.tape.node import Node
 from flambeau.core.tensor import Tensor
-from flambeau.kernels.fastpath import start as loading
 from flambeau.kernels.fastpath.backward import RuleTable
 from flambeau.kernels.fastpath.records import Record
 
@@ -26,12 +26,7 @@ F = flambeau.nn.functional
 
 @pytest.fixture(scope="module", autouse=True)
 def machine() -> None:
-    if machine_calls.CHOSEN == "python":
-        pytest.skip("FLAMBEAU_FAST_PATH=python")
-    if not machine_calls._finders:
-        loading.start()
-    if not machine_calls.engines:
-        pytest.skip("this interpreter, or this machine, has no backward passes in machine code")
+    load_machine_code(machine_calls.engines)
 
 
 def some(a: Any, dims: int, call: Any) -> Any:

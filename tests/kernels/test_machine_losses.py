@@ -10,22 +10,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from machine_code import load_machine_code
 
 import flambeau
 from flambeau.core.calls import machine_calls
-from flambeau.kernels.fastpath import start as loading
 
 F = flambeau.nn.functional
 
 
 @pytest.fixture(scope="module", autouse=True)
 def machine() -> None:
-    if machine_calls.CHOSEN == "python":
-        pytest.skip("FLAMBEAU_FAST_PATH=python")
-    if not machine_calls._finders:
-        loading.start()
-    if not machine_calls._finders:
-        pytest.skip("this interpreter, or this machine, has no machine code of fast paths")
+    load_machine_code(machine_calls._finders)
 
 
 def scores(rng: random.Random) -> tuple[Any, Any]:

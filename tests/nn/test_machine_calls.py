@@ -7,11 +7,10 @@ import sys
 from typing import Any
 
 import pytest
+from machine_code import load_machine_code
 
 import flambeau
 from flambeau import nn
-from flambeau.core.calls import machine_calls
-from flambeau.kernels.fastpath import start as loading
 from flambeau.nn import _module_hooks, containers, functional as F
 
 X = flambeau.arange(12.0).view(3, 4) / 7
@@ -19,12 +18,7 @@ X = flambeau.arange(12.0).view(3, 4) / 7
 
 @pytest.fixture(scope="module", autouse=True)
 def machine() -> None:
-    if machine_calls.CHOSEN == "python":
-        pytest.skip("FLAMBEAU_FAST_PATH=python")
-    if not machine_calls._finders:
-        loading.start()
-    if not containers.sequence:
-        pytest.skip("this interpreter, or this machine, has no machine code of modules")
+    load_machine_code(containers.sequence)
 
 
 @pytest.fixture(autouse=True)

@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from machine_code import load_machine_code
 from optimizer_cases import CASES, IDS
 
 import flambeau as torch
-from flambeau.core.calls import machine_calls
-from flambeau.kernels.fastpath import start as loading
 from flambeau.optim import _arrays, _machine
 
 SHAPES = [(), (7,), (3, 5), (1, 4), (5, 1), (37, 29)]
@@ -23,12 +22,7 @@ SHAPES = [(), (7,), (3, 5), (1, 4), (5, 1), (37, 29)]
 
 @pytest.fixture(scope="module", autouse=True)
 def machine() -> None:
-    if machine_calls.CHOSEN == "python":
-        pytest.skip("FLAMBEAU_FAST_PATH=python")
-    if not machine_calls._finders:
-        loading.start()
-    if not _machine.found:
-        pytest.skip("this interpreter, or this machine, has no machine code of steps")
+    load_machine_code(_machine.found)
 
 
 @pytest.fixture(autouse=True)

@@ -145,7 +145,9 @@ def _numpy_table() -> int:
 
     get = api.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-    table = get(module._ARRAY_API, None)
+    capsule = getattr(module, "_ARRAY_API", None)
+    require(capsule is not None, "NumPy shows no table of functions")
+    table = get(capsule, None)
     require(word(table + 8 * 2) == id(np.ndarray), "NumPy's table of functions is another")
     return table
 
@@ -154,9 +156,9 @@ def function_address(name: str) -> int:
     """Address of a function of CPython's or NumPy's C interface."""
     if name in _NUMPY_FUNCTIONS:
         return word(_numpy_table() + 8 * _NUMPY_FUNCTIONS[name])
-    address = ctypes.cast(getattr(api, name), ctypes.c_void_p).value
-    require(address, f"no function {name}")
-    return address  # type: ignore[return-value]
+    function = getattr(api, name, None)  # CPython's underlined names come and go
+    require(function is not None, f"no function {name}")
+    return ctypes.cast(function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
 
 
 def lookup() -> str:

@@ -216,7 +216,7 @@ def start() -> None:
         return
     try:
         _, addresses = loaded("operations", _FORMS)
-    except (Unsupported, NoKernel, ImportError, AttributeError, OSError):  # NumPy's or CPython's names may be gone
+    except (Unsupported, NoKernel, ImportError, OSError):  # no such interpreter, no compiler, no memory that may be executed
         return
 
     table = backward.RuleTable()
