@@ -470,12 +470,30 @@ def _default_reentrant(function: str) -> bool:
 
 
 def _kept(arg: Any) -> Callable[[], Any]:
-    """Gives ``arg`` back later. Inside another checkpoint it is one of the tensors that the outer one computes again."""
-    if not (thread.saved_hooks and isinstance(arg, Tensor)):
+    """Gives ``arg`` back later, if nobody writes to it. Inside another checkpoint it is one of the tensors that the outer one computes again."""
+    if not isinstance(arg, Tensor) or arg.is_inference():
         return lambda: arg
+    if not thread.saved_hooks:
+        version = arg._version
+        return lambda: _unwritten(arg, version)
     pack, unpack = thread.saved_hooks[-1]
     payload, requires_grad = pack(arg), arg.requires_grad
     return lambda: unpack(payload).detach().requires_grad_(requires_grad)
+
+
+def _unwritten(arg: Tensor, version: int) -> Tensor:
+    """``arg``, which is at ``version``.
+
+    Raises:
+        RuntimeError: it is at another one.
+    """
+    if arg._version != version:
+        raise RuntimeError(
+            "one of the variables needed for gradient computation has been modified by an inplace operation: "
+            f"[{arg.type()} {list(arg.shape)}], an argument of a checkpointed function, is at version {arg._version}; "
+            f"expected version {version} instead."
+        )
+    return arg
 
 
 def _checkpoint_recorded(

@@ -272,3 +272,31 @@ def test_mistakes_are_refused():
         checkpoint(flambeau.exp, x, use_reentrant=False, debug=True)
     with pytest.warns(UserWarning, match="None of the inputs have requires_grad"):
         checkpoint(flambeau.exp, x.detach(), use_reentrant=True)
+
+
+@pytest.mark.parametrize(
+    ("function", "after"),
+    [
+        (lambda y: y.tanh() * y, lambda y: y.mul_(2)),
+        (lambda y: y.tanh() * y, lambda y: y.detach().mul_(2)),
+        (lambda y: y.mul_(2).tanh(), lambda y: None),
+        (lambda y: checkpoint(flambeau.tanh, y, use_reentrant=False) * y, lambda y: y.mul_(2)),
+    ],
+    ids=["after", "by another name", "inside", "nested"],
+)
+def test_an_argument_that_is_written_to_is_not_computed_with_again(function, after):
+    x = flambeau.ones(3, requires_grad=True)
+    y = x * 1
+    z = checkpoint(function, y, use_reentrant=False)
+    with flambeau.no_grad():
+        after(y)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.sum().backward()
+    assert x.grad is None
+
+
+def test_an_argument_that_was_written_to_before_is_as_good_as_others():
+    x = flambeau.ones(3, requires_grad=True)
+    y = (x * 1).mul_(2)
+    checkpoint(lambda y: y * y, y, use_reentrant=False).sum().backward()
+    assert x.grad.tolist() == [8, 8, 8]
