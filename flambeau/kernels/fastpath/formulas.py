@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.arrays import native
+from ...core.arrays.native import at_most
 from ...core.tape.node import Node
 from ..compiler.language import Value
 from . import records
@@ -45,6 +45,7 @@ _OPERATORS: dict[type, int] = {ast.Add: _ADD, ast.Sub: _SUBTRACT, ast.Mult: _MUL
 _GRAD, _SAVED, _CONSTANT, _BETWEEN, _RESULT, _NO = 0, 1, 5, 7, 10, 11
 _MOST_EDGES, _MOST_STEPS, _BLOCK = 2, 4, 1024
 _MOST_ROWS = 64  # that are read one by one
+_UNTIL_FUSED = 1 << 13  # elements: from there on one kernel does all of a rule
 _UNTIL = 500  # elements: to copy more NumPy lets other threads run, which may take operands away
 # Fields of the record: of each edge the number of steps with four words each; of each dtype the loops with their data; constants; what is
 # expected of an attribute and of a saved number: its place, counted from 1.
@@ -385,7 +386,7 @@ def of_formulas(op: Any, kind: Any) -> records.Record:
         raise records.Unfit(op.name)
     record.put(records.EDGES, len(kind.inputs))
     record.put(records.SAVED, len(names))
-    record.put(records.LIMIT, native.LARGE)
+    record.put(records.LIMIT, at_most(_UNTIL_FUSED))
     numbers: list[float] = []
     for edge, name in enumerate(kind.inputs):
         if name not in formulas:
