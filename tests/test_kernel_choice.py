@@ -15,6 +15,7 @@ from sources import parsed
 import flambeau as torch
 from flambeau.core.arrays import native
 from flambeau.core.arrays.kinds import BY_DEVICE, host, kind_at
+from flambeau.core.calls import machine_calls
 from flambeau.core.calls.registry import TABLES, Entry, entries
 from flambeau.kernels import FAMILIES
 
@@ -380,7 +381,8 @@ def test_the_slow_path_decides_as_the_wrapper_does(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(native._found, "embedding", lambda weight, indices, *rest: launched.append(indices.size))
     few, many = torch.zeros(native.LARGE - 1, dtype=torch.long), torch.zeros(native.LARGE, dtype=torch.long)
     table = torch.zeros(native.LARGE + 1, 1)
-    for weight in (table, table.as_subclass(type("Sub", (torch.Tensor,), {}))):
-        for indices in (few, many):
-            torch.embedding(weight, indices)
+    with machine_calls.python_only():
+        for weight in (table, table.as_subclass(type("Sub", (torch.Tensor,), {}))):
+            for indices in (few, many):
+                torch.embedding(weight, indices)
     assert launched == [native.LARGE] * 2
