@@ -470,7 +470,10 @@ def _default_reentrant(function: str) -> bool:
 
 
 def _kept(arg: Any) -> Callable[[], Any]:
-    """Gives ``arg`` back later, if nobody writes to it. Inside another checkpoint it is one of the tensors that the outer one computes again."""
+    """Gives ``arg`` back later, if nobody writes to it.
+
+    Inside another checkpoint it is one of the tensors that the outer one computes again.
+    """
     if not isinstance(arg, Tensor) or arg.is_inference():
         return lambda: arg
     if not thread.saved_hooks:
