@@ -11,7 +11,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from ..core.arrays.native import NoKernel
 from ..core.calls import machine_calls
 from ..core.calls.registry import primitive
 from ..kernels.compiler.language import Value
@@ -206,5 +205,5 @@ def _load() -> None:
 
 def take_over() -> None:
     """Load it where this interpreter allows that."""
-    with suppress(Unsupported, NoKernel, ImportError, OSError):  # no such interpreter, no compiler, no memory that may be executed
+    with suppress(Unsupported, RuntimeError, ImportError, OSError):  # no such interpreter, no compiler, no memory that may be executed
         _load()
