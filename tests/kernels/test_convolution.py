@@ -183,6 +183,7 @@ DEPTHWISE = Case(2, 17, 1, 1, (3, 3), (1, 1), (1, 1), (1, 1), (7, 20))
 @example(Case(1, 1, 1, 2, (2, 1), (1, 2), (0, 0), (1, 1), (0, 1), tiles=True), True)
 @example(Case(5, 1, 100, 70, (3, 3), (1, 1), (1, 1), (1, 1), (7, 7), tiles=True, small=True), False)
 @example(Case(1, 1, 36, 32, (5,), (3,), (2,), (1,), (100,), "gaps", tiles=True), True)
+@example(Case(5, 1, 64, 64, (2, 1), (1, 2), (1, 0), (1, 1), (13, 0), band=False), True)  # rows of one pixel
 @settings(max_examples=160, deadline=None)
 def test_as_the_reference_and_within_bounds(case: Case, end: bool) -> None:
     x, weight, bias, grad = case.arrays()

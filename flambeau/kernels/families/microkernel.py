@@ -480,3 +480,9 @@ def mode_of(array: np.ndarray, step: int) -> str:
 def store_mode(out: np.ndarray) -> str:
     """The same of a result: how its neighbouring pixels lie."""
     return {1: "row", 2: "pair"}.get(out.strides[3] // out.itemsize, "any") if out.shape[3] > 1 else "row"
+
+
+def store_strides(out: np.ndarray, mode: str) -> Strides:
+    """The strides of a result by its mode: neighbours are side by side in a "row", also where rows of one pixel say otherwise."""
+    to = strides_of_images(out)
+    return to.replace(x=1) if mode == "row" else to

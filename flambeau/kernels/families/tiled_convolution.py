@@ -14,7 +14,7 @@ import numpy as np
 
 from ..compiler.language import ELEMENTS
 from ..compiler.memory import empty
-from .microkernel import Place, Scratch, images_of, mode_of, plane_layout, planes_of, store_mode, strides_of_images
+from .microkernel import Place, Scratch, images_of, mode_of, plane_layout, planes_of, store_mode, store_strides
 from .narrow_products import instructions
 from .tile_parts import BLOCK, DEEP, SIDE
 from .tiled_gradients import SUMS, join_tiles, tiles_of_gradients
@@ -189,9 +189,7 @@ def _launches(
     element, parts, count, groups = ELEMENTS[x.dtype], sizes.parts, len(table), sizes.groups
     pitch, width = cut.place.pitch, sizes.width
     modes = tuple("last" if is_last(array) else mode for array, mode in ((x, mode_of(x, step[1])), (out, store_mode(out))))
-    to = strides_of_images(out)
-    if modes[1] == "row":
-        to = to.replace(x=1)  # also where a row has one pixel
+    to = store_strides(out, modes[1])
     is_one_run = pitch == width and to.y == width * to.x
     run_length = cut.tall * pitch if is_one_run else pitch
     blocks = _up(len(x) * _up(sizes.height, cut.tall), cut.group)

@@ -20,8 +20,8 @@ from .microkernel import (
     mode_of,
     plane_layout,
     store_mode,
+    store_strides,
     strides_of,
-    strides_of_images,
     tile_width,
 )  # fmt: skip
 from .windows import PIXELS, further_rows, join_partial, pack_weight, sums_tile, windows_times_grad, windows_times_weight
@@ -175,11 +175,12 @@ def product(
         groups * strips, taps=table, count=count, channels=channels, block=block, outputs=outputs,
         by_group=by_weight[0], by_output=by_weight[1], by_channel=by_weight[2],
     )  # fmt: skip
-    multiply = windows_times_weight(element, mode_of(x, step[1]), store_mode(out), rows, cut.place is not _NOWHERE).bind(
+    mode = store_mode(out)
+    multiply = windows_times_weight(element, mode_of(x, step[1]), mode, rows, cut.place is not _NOWHERE).bind(
         groups * cut.blocks * -(-strips // strip_block), table=cut.table, place=cut.place,
         images=images_of(x, step, out.shape[2:], table, cut.group), pieces=scratch.pieces, room_size=scratch.size, apart=cut.apart,
         channels=channels, block=block, outputs=outputs, pixels=cut.pixels, pixel_block=cut.pixel_block, strip_block=strip_block,
-        line=cut.line, to=strides_of_images(out),
+        line=cut.line, to=store_strides(out, mode),
     )  # fmt: skip
 
     def run(x: np.ndarray, weight: np.ndarray, out: np.ndarray, bias: np.ndarray) -> None:
