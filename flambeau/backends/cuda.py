@@ -40,7 +40,7 @@ def is_flash_attention_available() -> bool:
 
 
 class _Matmul:
-    """Switches of matrix products; ``allow_tf32`` is another face of ``torch.set_float32_matmul_precision``."""
+    """Switches of matrix products; ``allow_tf32`` is another face of ``torch.set_float32_matmul_precision``, 'high' where it is True."""
 
     __slots__ = ()
     allow_fp16_reduced_precision_reduction = switch("set_allow_fp16_reduction_cublas", True)

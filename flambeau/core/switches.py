@@ -1,8 +1,8 @@
 """Switches of the whole package: default device, precision of products, determinism.
 
-The mathematics runs in NumPy, in full precision and in a fixed order. Switches that trade precision or reproducibility for speed
+The mathematics runs at the precision of its dtype and in a fixed order. Switches that trade precision or reproducibility for speed
 are therefore remembered and reported, so that programs which set and restore them run, and every setting of them is honoured.
-Large float32 products are less precise where that is asked for.
+The exception is the precision "medium" of float32 products: large ones are less precise then, where the processor has tiles of bfloat16.
 """
 
 from __future__ import annotations
@@ -78,12 +78,12 @@ def get_float32_matmul_precision() -> str:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Say how precise float32 matrix products have to be at least. It matters where the processor multiplies tiles of bfloat16 (AMX) and a
-    product is large enough for them; compiled programs keep the precision that they were compiled with.
+    """Say how precise float32 matrix products have to be at least. Only 'medium' matters, where the processor multiplies tiles of bfloat16
+    (AMX) and a product is large enough for them; compiled programs keep the precision that they were compiled with.
 
     Args:
-        precision: 'highest' for float32; 'high' lets each number be the sum of two bfloat16 numbers, which have 16 bits together; 'medium'
-            lets it be one bfloat16 number. Anything else warns and changes nothing.
+        precision: 'highest' and 'high' for float32's; 'medium' lets each number be rounded to bfloat16, which has 8 bits, and adds up
+            products in float32. Anything else warns and changes nothing.
     Source: torch.set_float32_matmul_precision.
     Example:
         >>> torch.set_float32_matmul_precision("high")

@@ -17,8 +17,8 @@ Operands are scaled by ``2**24`` each and the sums back: then no part of any flo
 take for zero, and none of the sums but what float32 has no number for. Where a size is ``2**32`` or above, infinite or NaN, the product
 is the library's, called from the same kernel: so a product is three launches, or one, whatever its operands hold.
 
-Where ``torch.set_float32_matmul_precision`` asks for less, numbers have two parts and three products, with an error of ``2**-16`` of each
-product, or one part, ``2**-8``.
+Where ``torch.set_float32_matmul_precision`` asks for no more than "medium", numbers have one part, with an error of ``2**-8`` of each
+product.
 
 ``plan`` gives the launches for matrices of given layouts, ``pays`` says for which sizes they are worth it; callers with arrays call
 ``gemm.multiply`` or ``multiply_into``, which ask both. The order of additions follows from the sizes alone, not from threads.
@@ -53,7 +53,7 @@ from .tiles import aligned, below, transposed
 
 LINES = 32  # of a block
 DEPTH = 32  # numbers of a sum that a tile has
-PARTS = {"highest": 3, "high": 2, "medium": 1}  # of a number, by the precision that float32 products are to have
+PARTS = {"highest": 3, "high": 3, "medium": 1}  # of a number, by the precision that float32 products are to have
 TILE = ROWS * 16  # pairs
 PART = 2 * TILE  # of a block, for a step
 SLAB = 24  # steps of ``DEPTH`` numbers whose sums stay in tiles, at most

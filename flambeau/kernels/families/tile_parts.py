@@ -24,7 +24,6 @@ LARGEST = 0x4F800000  # the bits of 2.0**32
 INFINITE = 0x7F800000
 ORDER = {  # parts of both factors: few tiles are loaded twice
     1: ((0, 0),),
-    2: ((0, 1), (0, 0), (1, 0)),
     3: ((0, 2), (0, 1), (1, 1), (1, 0), (2, 0), (0, 0)),
 }
 
