@@ -272,6 +272,12 @@ def _products() -> Any:
     return results
 
 
+@case("batches of products")
+def _batches() -> Any:
+    x, y = torch.randn(2, 8, 128, 128)
+    return [torch.bmm(x, y), x @ y.mT]
+
+
 @case("finished products")
 def _finished_products() -> Any:
     results = []
@@ -303,7 +309,7 @@ def _fourier() -> Any:
         x = torch.randn(17, points, dtype=dtype)
         half = torch.fft.rfft(x)
         results += [half, torch.fft.irfft(half), torch.fft.ifft(torch.complex(x, x.flip(0)))]
-    results.append(torch.fft.fft2(torch.randn(3, 24, 48)))
+    results += [torch.fft.fft2(torch.randn(3, 24, 48)), torch._fft_r2c(torch.randn(3, 24, 48), [1, 2], 0, False)]
     return [torch.view_as_real(result) if result.is_complex() else result for result in results]
 
 

@@ -54,6 +54,11 @@ def test_all_families_on_avx2_and_compiled_for_neon():
     assert "refused: []" in out and "neon: " in out
 
 
+@pytest.mark.slow
+def test_all_families_on_this_machine():
+    assert "refused: []" in _families(target.host().name)
+
+
 @pytest.mark.skipif(PLAIN not in RUNNABLE, reason="not an x86-64 machine")
 @pytest.mark.slow
 def test_all_families_on_plain():
