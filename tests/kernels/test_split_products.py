@@ -95,6 +95,19 @@ def test_rows_that_lie_apart_and_batches() -> None:
     hold(drawn(2, 3, 33, 32), drawn(32, 20), drawn(20))
 
 
+@pytest.mark.parametrize("shapes", [((90, 2000), (2000, 70)), ((2, 3, 150, 900), (2, 3, 900, 160))])
+def test_operands_that_are_packed_part_by_part(shapes: tuple[tuple[int, ...], ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = (drawn(*shape) for shape in shapes)
+    turned = np.ascontiguousarray(b.swapaxes(-1, -2)).swapaxes(-1, -2)
+    large = a.copy()
+    large[..., 3, 50] = np.inf
+    expected = [split(*pair) for pair in ((a, b), (a, turned), (large, b))]
+    for room in (1, 1 << 20, 1 << 22):
+        monkeypatch.setattr(split_products, "ROOM", room)
+        for left, right, wanted in zip((a, a, large), (b, turned, b), expected, strict=True):
+            np.testing.assert_array_equal(split(left, right), wanted)
+
+
 DATA = {
     "normal": lambda draw, shape: draw.standard_normal(shape),
     "uniform": lambda draw, shape: draw.random(shape),

@@ -13,9 +13,12 @@ A float32 number is the sum of three bfloat16 numbers, each the nearest to what 
     product    blocks of 32 by 32 sums in four tiles, parts of a few blocks down and across
     whole      both, for batches and small matrices: each part packs its own operands, into memory that stays in the second cache
 
+Packed operands have 6 bytes a number. Where they are larger than ``ROOM``, some matrices of a batch, or some slabs of the sums, are packed
+and multiplied before others.
+
 Operands are scaled by ``2**24`` each and the sums back: then no part of any float32 number is subnormal, which these instructions would
 take for zero, and none of the sums but what float32 has no number for. Where a size is ``2**32`` or above, infinite or NaN, the product
-is the library's, called from the same kernel: so a product is three launches, or one, whatever its operands hold.
+is the library's, called from the same kernel: so a product is the same launches whatever its operands hold.
 
 Where ``torch.set_float32_matmul_precision`` asks for no more than "medium", numbers have one part, with an error of ``2**-8`` of each
 product.
@@ -68,6 +71,7 @@ STARTED, PACKED, CLOSE = (1_500_000, 5_000_000, 5_000_000), (200, 250, 450), 1 <
 BLOCK_STORED, BLOCK_MULTIPLIED, FINISHED = 100_000, 142_000, 250
 OTHER, LIBRARY = (10.3, 12.8), 1 << 25
 CHUNK = 32  # blocks by steps of a chunk of packing
+ROOM = 1 << 25  # bytes of packed operands, unless one slab of one product has more
 _NARROW = np.dtype(ml_dtypes.bfloat16)
 
 
@@ -79,11 +83,14 @@ class Splitting(Record):
     inner: Integer
     lines: Integer
     pitch: Integer
+    start: Integer  # number of each matrix to begin with
+    batch: Integer  # and the first matrix
     heads: Integer  # the second batch dimension; strides of both follow
     outer_step: Integer
     inner_step: Integer
     blocks: Integer  # of a matrix
     steps: Integer
+    notes: Integer  # where the largest numbers of chunks go
     units: Integer  # blocks times steps of all matrices
     per_chunk: Integer
 
@@ -152,7 +159,7 @@ class _Splitter:
 
 @kernel
 def split(k: Builder, along: bool, is_second: bool, parts: int) -> None:
-    """Pack an operand. A unit is a block by a step; each chunk notes its largest number's bits behind the blocks."""
+    """Pack an operand, or a part of it. A unit is a block by a step; each chunk notes its largest number's bits behind the blocks."""
     o = k.arguments(Splitting)
     packed, splitter = aligned(k, o.packed), _Splitter(k, along, is_second, parts)
 
@@ -160,7 +167,8 @@ def split(k: Builder, along: bool, is_second: bool, parts: int) -> None:
         batch, rest = u // (o.blocks * o.steps), u % (o.blocks * o.steps)
         block, step = (rest // o.steps, rest % o.steps) if along else (rest % o.blocks, rest // o.blocks)
         line, number = block * LINES, step * DEPTH
-        start = batch // o.heads * o.outer_step + batch % o.heads * o.inner_step
+        matrix = o.batch + batch
+        start = o.start + matrix // o.heads * o.outer_step + matrix % o.heads * o.inner_step
         at = line * o.pitch + number if along else number * o.pitch + line
         target = k.at(packed, ((batch * o.blocks + block) * o.steps + step) * (parts * PART), "i32")
         return splitter.block(k.at(o.source, start + at, "f32"), o.pitch, o.lines - line, o.inner - number, target, largest)
@@ -168,7 +176,7 @@ def split(k: Builder, along: bool, is_second: bool, parts: int) -> None:
     def chunk(c: Value) -> None:
         last = k.least((c + 1) * o.per_chunk, o.units)
         largest = k.loop(c * o.per_chunk, last, unit, carried=[k.const(0, "u32", 16)])
-        k.store(k.fold(largest, k.most), packed, o.units * (parts * PART) + c, "u32")
+        k.store(k.fold(largest, k.most), packed, o.notes + c, "u32")
 
     k.for_chunks(chunk)
 
@@ -191,7 +199,8 @@ class Product(Record):
     m: Integer
     n: Integer
     inner: Integer
-    steps: Integer
+    before: Integer  # steps whose sums are in ``c``
+    steps: Integer  # after them
     slab: Integer  # steps whose sums stay in tiles
     down: Integer  # blocks of rows
     across: Integer
@@ -199,12 +208,13 @@ class Product(Record):
     width: Integer
     parts: Integer  # of a product
     parts_across: Integer  # of them side by side
+    batch: Integer  # product to begin with
     units: Integer
     per_chunk: Integer
 
 
 class Packed(Record):
-    """A product with operands that are packed."""
+    """A product, or some steps of it, with operands that are packed."""
 
     a: Array
     b: Array
@@ -217,6 +227,7 @@ class Packed(Record):
     size_b: Integer
     notes_a: Integer
     notes_b: Integer
+    is_last: Integer  # whether no more steps follow
 
 
 class Whole(Record):
@@ -243,11 +254,12 @@ class _Blocks:
     def part(self, u: Value) -> None:
         """Look at the part of a product that unit ``u`` is."""
         k, o, p = self.k, self.o, self.p
-        self.batch, part = u // p.parts, u % p.parts
-        outer, head = self.batch // p.heads, self.batch % p.heads
+        self.number, part = u // p.parts, u % p.parts
+        batch = p.batch + self.number
+        outer, head = batch // p.heads, batch % p.heads
         self.x = k.at(o.x, outer * p.outer_x + head * p.inner_x, "f32")
         self.y = k.at(o.y, outer * p.outer_y + head * p.inner_y, "f32")
-        self.c = k.at(o.c, self.batch * (p.m * p.n), "f32")
+        self.c = k.at(o.c, batch * (p.m * p.n), "f32")
         self.i0, self.j0 = part // p.parts_across * p.height, part % p.parts_across * p.width
         self.i1, self.j1 = k.least(self.i0 + p.height, p.down), k.least(self.j0 + p.width, p.across)
 
@@ -297,7 +309,7 @@ class _Blocks:
         k.loop(0, count, step)
         for tile in range(4):
             tiles.store(tile, k.at(self.sums, tile * TILE, "f32"))
-        k.when(first.eq(0), *[partial(self._put, i * LINES, j * LINES, is_first) for is_first in (True, False)])
+        k.when((self.p.before + first).eq(0), *[partial(self._put, i * LINES, j * LINES, is_first) for is_first in (True, False)])
 
     def _put(self, i: Value, j: Value, is_first: bool) -> None:
         """Scale the sums back, and add them to the bias or to those of earlier slabs."""
@@ -318,7 +330,7 @@ class _Blocks:
 
 @kernel
 def split_product(k: Builder, has_bias: bool, parts: int) -> None:
-    """Products of packed operands."""
+    """Products of packed operands. The library's are whole, after the last steps."""
     k.features = FEATURES
     o = k.arguments(Packed, without=() if has_bias else ("bias",))
     blocks, p, a, b = _Blocks(k, o, parts), o.product, aligned(k, o.a), aligned(k, o.b)
@@ -329,7 +341,7 @@ def split_product(k: Builder, has_bias: bool, parts: int) -> None:
     is_large = k.most(noted(a, o.size_a, o.notes_a), noted(b, o.size_b, o.notes_b)) >= LARGEST
 
     def by_tiles() -> None:
-        left, right = (k.at(side, blocks.batch * each * p.steps * blocks.size, "i32") for side, each in ((a, p.down), (b, p.across)))
+        left, right = (k.at(side, blocks.number * each * p.steps * blocks.size, "i32") for side, each in ((a, p.down), (b, p.across)))
 
         def slab(first: Value, count: Value) -> None:
             a, b = (k.at(side, first * blocks.size, "i32") for side in (left, right))
@@ -339,7 +351,7 @@ def split_product(k: Builder, has_bias: bool, parts: int) -> None:
 
     def unit(u: Value) -> None:
         blocks.part(u)
-        k.when(is_large, blocks.by_library, partial(blocks.tiles.within, by_tiles))
+        k.when(is_large, lambda: k.when(o.is_last.ne(0), blocks.by_library), partial(blocks.tiles.within, by_tiles))
 
     for_units(k, p, unit)
 
@@ -446,43 +458,62 @@ def plan(
     product = Product(
         function=function, form_x=a.form, form_y=b.form, pitch_x=a.pitch, pitch_y=b.pitch, row_x=a.row, column_y=b.column,
         heads=batch[1], outer_x=a.outer, inner_x=a.inner, outer_y=b.outer, inner_y=b.inner,
-        m=m, n=n, inner=inner, steps=steps, slab=_slab(inner), down=down, across=across, height=height, width=width,
-        parts=count, parts_across=parts_across, units=units, per_chunk=max(1, LEAST // (m * n * inner)) if count == 1 else 1,
+        m=m, n=n, inner=inner, before=0, steps=steps, slab=_slab(inner), down=down, across=across, height=height, width=width,
+        parts=count, parts_across=parts_across, batch=0, units=units, per_chunk=max(1, LEAST // (m * n * inner)) if count == 1 else 1,
     )  # fmt: skip
     along = a.column == 1, b.row == 1
     return (_whole if is_whole else _packed)(along, product, has_bias, parts)
 
 
 def _packed(along: tuple[bool, bool], p: Product, has_bias: bool, parts: int) -> Callable[..., None]:
-    """Launches that pack the operands, and one that multiplies them."""
-    count = p.units // p.parts
-    packings = []
-    for is_second, lines, blocks, pitch, outer, inner in (
-        (False, p.m, p.down, p.pitch_x, p.outer_x, p.inner_x),
-        (True, p.n, p.across, p.pitch_y, p.outer_y, p.inner_y),
-    ):
-        units = count * blocks * p.steps
-        numbers = {
-            "inner": p.inner, "lines": lines, "pitch": pitch, "heads": p.heads, "outer_step": outer, "inner_step": inner,
-            "blocks": blocks, "steps": p.steps, "units": units, "per_chunk": CHUNK,
-        }  # fmt: skip
-        chunks = _up(units, CHUNK)
-        packings.append((split(along[is_second], is_second, parts).bind(chunks, **numbers), units * parts * PART, chunks))
-    (pack_a, size_a, notes_a), (pack_b, size_b, notes_b) = packings
-    sizes = {"size_a": size_a, "size_b": size_b, "notes_a": notes_a, "notes_b": notes_b}
-    launch = split_product(has_bias, parts).bind(_up(p.units, p.per_chunk), product=p, **sizes)
-    bytes_a, bytes_b = (4 * (size + notes) + ROW for size, notes in ((size_a, notes_a), (size_b, notes_b)))
+    """Launches that pack the operands, or parts of them, and multiply these."""
+    count, step = p.units // p.parts, (p.down + p.across) * parts * PART * 4
+    steps = min(p.steps, max(ROOM // step // p.slab, 1) * p.slab)
+    matrices = min(count, max(ROOM // (step * steps), 1))
+    sizes = [blocks * matrices * steps * parts * PART for blocks in (p.down, p.across)]
+    launches, most = [], [0, 0]  # notes
+    for batch in range(0, count, matrices):
+        number, notes = min(matrices, count - batch), [0, 0]
+        for before in range(0, p.steps, steps):
+            some = p.replace(before=before, steps=min(steps, p.steps - before), batch=batch, units=number * p.parts)
+            packings = []
+            for is_second, size in enumerate(sizes):
+                pack, chunks = _packing(some, number, along[is_second], bool(is_second), parts, size + notes[is_second])
+                packings.append(pack)
+                notes[is_second] += chunks
+            multiply = split_product(has_bias, parts).bind(
+                _up(some.units, p.per_chunk), product=some, size_a=sizes[0], size_b=sizes[1], notes_a=notes[0], notes_b=notes[1],
+                is_last=before + some.steps == p.steps,
+            )  # fmt: skip
+            launches.append((*packings, multiply))
+        most = [max(pair) for pair in zip(most, notes, strict=True)]
+    bytes_a, bytes_b = (4 * (size + number) + ROW for size, number in zip(sizes, most, strict=True))
 
     def run(x: np.ndarray, y: np.ndarray, c: np.ndarray, *bias: np.ndarray) -> None:
         left, right = empty((bytes_a // 2,), _NARROW), empty((bytes_b // 2,), _NARROW)
-        pack_a(source=x, packed=left)
-        pack_b(source=y, packed=right)
-        if bias:
-            launch(a=left, b=right, x=x, y=y, c=c, bias=bias[0])
-        else:
-            launch(a=left, b=right, x=x, y=y, c=c)
+        for pack_a, pack_b, multiply in launches:
+            pack_a(source=x, packed=left)
+            pack_b(source=y, packed=right)
+            if bias:
+                multiply(a=left, b=right, x=x, y=y, c=c, bias=bias[0])
+            else:
+                multiply(a=left, b=right, x=x, y=y, c=c)
 
     return run
+
+
+def _packing(p: Product, count: int, along: bool, is_second: bool, parts: int, notes: int) -> tuple[Callable[..., None], int]:
+    """The launch that packs ``p``'s steps of so many matrices, and its chunks; their notes go to ``notes``."""
+    lines, blocks, pitch = (p.n, p.across, p.pitch_y) if is_second else (p.m, p.down, p.pitch_x)
+    outer, inner = (p.outer_y, p.inner_y) if is_second else (p.outer_x, p.inner_x)
+    first, units = p.before * DEPTH, count * blocks * p.steps
+    numbers = {
+        "inner": p.inner - first, "lines": lines, "pitch": pitch, "start": first if along else first * pitch, "batch": p.batch,
+        "heads": p.heads, "outer_step": outer, "inner_step": inner, "blocks": blocks, "steps": p.steps, "notes": notes, "units": units,
+        "per_chunk": CHUNK,
+    }  # fmt: skip
+    chunks = _up(units, CHUNK)
+    return split(along, is_second, parts).bind(chunks, **numbers), chunks
 
 
 def _whole(along: tuple[bool, bool], p: Product, has_bias: bool, parts: int) -> Callable[..., None]:
