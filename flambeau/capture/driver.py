@@ -27,7 +27,7 @@ from ..core.state import run_ignoring_fp
 from ..kernels.compiler import memory
 from ..kernels.compiler.build import GENERATORS
 from ..kernels.compiler.pool import pool
-from ..kernels.families import gemm
+from ..kernels.families import gemm, split_products
 from ..kernels.families.blas import alone, library
 from .memory import address_of, aligned, array_at, extent
 from .planning import Memory
@@ -75,15 +75,23 @@ class Place(NamedTuple):
 
 
 def uses_blas(launch: Launch) -> bool:
-    """Whether a launch calls the library of products, whose own threads must not run beside the pool's."""
-    kernels = GENERATORS[gemm.product.generator].values()  # type: ignore[attr-defined]
-    return any(getattr(kernel, "address", 0) == launch.address for kernel in kernels)
+    """Whether a launch may call the library of products, whose own threads must not run beside the pool's."""
+    return _is_of(launch, gemm.product) or _is_split(launch)
+
+
+def _is_split(launch: Launch) -> bool:
+    """Whether it computes products in parts, and those of numbers that have none by the library."""
+    return _is_of(launch, split_products.split_product) or _is_of(launch, split_products.split_whole)
+
+
+def _is_of(launch: Launch, kernel: Any) -> bool:
+    return any(getattr(built, "address", 0) == launch.address for built in GENERATORS[kernel.generator].values())
 
 
 def _wakes_threads(launch: Launch) -> bool:
     """Whether it calls that library for a product that the library would share out among its threads."""
-    if not uses_blas(launch):
-        return False
+    if not _is_of(launch, gemm.product):
+        return _is_split(launch)
     _, m, n, inner, *_ = np.frombuffer(launch.words, np.int64)[len(launch.headers) :].tolist()  # behind arrays and the function
     return bool(m * n * inner > gemm.SMALL)
 

@@ -181,16 +181,18 @@ def test_results_do_not_depend_on_threads() -> None:
     a, b, wrong = drawn(300, 700), drawn(700, 300), []
     before = torch.get_num_threads()
     try:
-        torch.set_num_threads(1)
-        expected = split(a, b)
-        torch.set_num_threads(3)
-        assert np.array_equal(split(a, b), expected)
+        for last in (1.0, np.nan):  # the second is the library's
+            a[7, 9] = last
+            torch.set_num_threads(1)
+            expected = split(a, b)
+            torch.set_num_threads(3)
+            np.testing.assert_array_equal(split(a, b), expected)
     finally:
         torch.set_num_threads(before)
 
     def run(_number: int) -> None:
         for _ in range(10):
-            if not np.array_equal(gemm.multiply(a, b), expected):
+            if not np.array_equal(gemm.multiply(a, b), expected, equal_nan=True):
                 wrong.append(1)
 
     in_threads(4, run)
@@ -235,3 +237,18 @@ def test_compiled_programs_use_them(monkeypatch: pytest.MonkeyPatch) -> None:
         got, _ = compiled(x * scale)
     assert not calls and planned
     assert torch.equal(got, torch.mm(x, w).relu())
+
+
+def test_compiled_programs_keep_the_librarys_threads_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules, "_found", {})
+    x, w, much = torch.from_numpy(drawn(150, 513)), torch.from_numpy(drawn(513, 150)), torch.randn(1000, 300)
+    x[7, 9] = float("nan")
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        compiled = torch.compile(lambda x: (torch.mm(x, w).relu(), torch.cumsum(torch.cumsum(much, 0), 1).sum()))
+        got = [compiled(x)[0] for _ in range(3)][-1]
+        torch.set_num_threads(1)
+        np.testing.assert_array_equal(got.numpy(), torch.mm(x, w).relu().numpy())
+    finally:
+        torch.set_num_threads(before)

@@ -182,7 +182,8 @@ def _split_plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool) -> _Lau
         return None
     heads = shape[-3] if len(shape) > 2 else 1
     batch = math.prod(shape[:-3]), heads
-    return split_products.plan(left, right, (m, n, inner), batch, blas.sgemm, has_bias, split_products.PARTS[settings.matmul_precision])
+    parts = split_products.PARTS[settings.matmul_precision]
+    return partial(alone, split_products.plan(left, right, (m, n, inner), batch, blas.sgemm, has_bias, parts))
 
 
 def own_plan(dtype: np.dtype, a: _Layout, b: _Layout, bias: str) -> _Launch | None:
