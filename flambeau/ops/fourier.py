@@ -1,7 +1,7 @@
 """Discrete Fourier transforms: ``torch.fft``.
 
-Three primitives transform complex to complex, real to complex and complex to real; each is the others' derivative. On the host SciPy's
-pocketfft computes, on a device that device's own library.
+Three primitives transform complex to complex, real to complex and complex to real; each is the others' derivative. On the host kernels
+compute (``kernels/families/fourier.py``), and SciPy what these leave; on a device that device's own library.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ _ARITHMETIC = {2: 1.5, 3: 2.8, 5: 4.5, 7: 6.5, 11: 11.0, 13: 13.0}  # of a butte
 
 
 def _cost(radix: int) -> float | None:
-    """What a pass costs for each element; None where it has too large a factor."""
+    """The cost of a pass for each element; None where it has too large a factor."""
     cost, whole = _PASS, radix
     for prime, arithmetic in _ARITHMETIC.items():
         while radix % prime == 0:

@@ -68,7 +68,7 @@ class Row(Record):
 
 
 class _Row:
-    """What all steps of a row have in common: vectors of its elements."""
+    """Vectors of a row's elements, in memory and in planes."""
 
     def __init__(self, k: Builder, element: str, o: Row):
         self.k, self.element, self.o, self.lanes = k, element, o, k.lanes(element)
@@ -227,7 +227,7 @@ class _Chirped(_Row):
 
 
 class _Ends(_Row):
-    """Where elements come from and go to: rows ``x`` and ``y`` in memory, through the planes ``own`` where both sides do not fit."""
+    """Both ends of a transform: rows ``x`` and ``y`` in memory, and planes ``own`` for elements between row and transform."""
 
     def __init__(self, k: Builder, element: str, o: Row, x: Value, y: Value, own: Value):
         super().__init__(k, element, o)
@@ -326,7 +326,7 @@ class _Ends(_Row):
 
 
 def _ends_of(kind: str, ends: _Ends) -> tuple[Callable[[], None], Read, Write, Callable[[], None]]:
-    """What comes before, how elements are read and written, and what comes after."""
+    """Steps of a kind: before the transform, to read an element, to write one, and after the transform."""
 
     def nothing() -> None:
         pass
