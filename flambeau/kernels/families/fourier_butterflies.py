@@ -1,9 +1,9 @@
-"""Fourier transforms of a few elements in registers, of which the passes of longer ones are made; and which passes a length takes."""
+"""Parts of Fourier transforms: those of a few elements in registers, halves of real rows, and the passes that a length takes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -78,6 +78,33 @@ def _odd(k: Builder, x: Sequence[Complex]) -> list[Complex]:
             down, up = k.fma(apart[1], math.sin(angle), down), k.fma(apart[0], math.sin(angle), up)
         result[f], result[n - f] = (re + down, im - up), (re - down, im + up)
     return result
+
+
+# -- real rows as complex ones of half their length ---------------------------------------------------------------------------------------
+def taken_apart(k: Builder, a: Complex, b: Complex, factor: Complex, half: Any, sign: Value) -> tuple[Complex, Complex]:
+    """Elements j and ``n - j`` of the real row's spectrum from those of the complex row's, times ``2 half``; imaginary parts, ``sign``."""
+    even = (a[0] + b[0]) * half, (a[1] - b[1]) * half
+    odd = times(k, ((a[1] + b[1]) * half, (b[0] - a[0]) * half), factor)
+    return (even[0] + odd[0], (even[1] + odd[1]) * sign), (even[0] - odd[0], (odd[1] - even[1]) * sign)
+
+
+def put_together(k: Builder, a: Complex, b: Complex, factor: Complex) -> tuple[Complex, Complex]:
+    """Elements j and ``n - j`` of the complex row's spectrum from those of the real row's."""
+    even, odd = (a[0] + b[0], a[1] - b[1]), times(k, (a[0] - b[0], a[1] + b[1]), (factor[0], -factor[1]))
+    return (even[0] - odd[1], even[1] + odd[0]), (even[0] + odd[1], odd[0] - even[1])
+
+
+# Real numbers in a row, and in its result, by the complex elements that are transformed.
+LENGTHS: dict[str, Callable[[int], tuple[int, int]]] = {
+    "complex": lambda n: (2 * n, 2 * n),
+    "crossed": lambda n: (2 * n, 2 * n),
+    "from_real": lambda n: (2 * n, 2 * n + 2),
+    "whole": lambda n: (2 * n, 4 * n),
+    "to_real": lambda n: (2 * n + 2, 2 * n),
+    "from_odd": lambda n: (n, n + 1),
+    "whole_odd": lambda n: (n, 2 * n),
+    "to_odd": lambda n: (n + 1, n),
+}
 
 
 # -- which passes -------------------------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from ..compiler import target as targets
 from ..compiler.arguments import Array, Integer, Number, Record
 from ..compiler.build import kernel
 from ..compiler.language import Builder, Value
-from .fourier_butterflies import Complex, radices_of, roots, times, transform_of
+from .fourier_butterflies import LENGTHS, Complex, put_together, radices_of, roots, taken_apart, times, transform_of
 from .microkernel import Scratch, borrow, give_back
 from .tiles import Tiles, below
 
@@ -152,12 +152,7 @@ class _Lanes:
         k = self.k
         sign = k.splat(k.cast(self.o.sign, self.element), self.lanes)
 
-        def pair(j: Value, a: Complex, b: Complex, factor: Complex) -> tuple[Complex, Complex]:
-            even = (a[0] + b[0]) * 0.5, (a[1] - b[1]) * 0.5
-            odd = times(k, ((a[1] + b[1]) * 0.5, (b[0] - a[0]) * 0.5), factor)
-            return (even[0] + odd[0], (even[1] + odd[1]) * sign), (even[0] - odd[0], (odd[1] - even[1]) * sign)
-
-        self._halves(x, y, pair, True)
+        self._halves(x, y, lambda _, a, b, factor: taken_apart(k, a, b, factor, 0.5, sign), True)
 
     def mirrored(self, y: Value) -> None:
         """The other half of a real row's spectrum: conjugates from behind."""
@@ -177,8 +172,7 @@ class _Lanes:
             ends = j.eq(0)  # neither end has an imaginary part
             zero = k.const(0, self.element, self.lanes)
             a, b = ((value[0], k.select(ends, zero, value[1])) for value in (a, b))
-            even, odd = (a[0] + b[0], a[1] - b[1]), times(k, (a[0] - b[0], a[1] + b[1]), (factor[0], -factor[1]))
-            return (even[0] - odd[1], even[1] + odd[0]), (even[0] + odd[1], odd[0] - even[1])
+            return put_together(k, a, b, factor)
 
         self._halves(x, y, pair, False)
 
@@ -335,8 +329,7 @@ def plan(
     tables = _tables(n, dtype, target.registers, kind in ("from_real", "whole", "to_real")) if 1 < n and elements <= LONGEST + 1 else None
     if tables is None or many * 2 < lanes:
         return None
-    lengths = {"from_real": (2 * n, 2 * n + 2), "whole": (2 * n, 4 * n), "to_real": (2 * n + 2, 2 * n)}
-    x_length, y_length = lengths.get(kind, (2 * n, 2 * n))
+    x_length, y_length = (0, 0) if is_columns else LENGTHS[kind](n)
     groups = rows * -(-inner // lanes) if is_columns else -(-rows // lanes)
     per_chunk, is_short = max(1, _CHUNK // (lanes * n)), elements <= SHORT
     places: dict[str, Any] = {

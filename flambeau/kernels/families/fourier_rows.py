@@ -27,7 +27,7 @@ from ..compiler import target as targets
 from ..compiler.arguments import Array, Integer, Number, Record
 from ..compiler.build import kernel
 from ..compiler.language import SIZES, Builder, Value
-from .fourier_butterflies import Complex, radices_of, roots, times, transform_of
+from .fourier_butterflies import LENGTHS, Complex, put_together, radices_of, roots, taken_apart, times, transform_of
 from .microkernel import Scratch, borrow, give_back
 from .tiles import transposed
 
@@ -252,10 +252,9 @@ class _Ends(_Row):
         k, o = self.k, self.o
 
         def some(j: Value, back: Value, factor: Complex) -> None:
-            a, b = self.pairs(self.x, j), self.reversed(self.pairs(self.x, back))
-            even, odd = (a[0] + b[0], a[1] - b[1]), times(k, (a[0] - b[0], a[1] + b[1]), (factor[0], -factor[1]))
-            self.store(self.own, (even[0] - odd[1], -(even[1] + odd[0])), j)
-            self.store(self.own, self.reversed((even[0] + odd[1], even[1] - odd[0])), back)
+            here, there = put_together(k, self.pairs(self.x, j), self.reversed(self.pairs(self.x, back)), factor)
+            self.store(self.own, (here[0], -here[1]), j)
+            self.store(self.own, self.reversed((there[0], -there[1])), back)
 
         self.pair_places(some)
         first, last = (k.load(self.x, at, self.element) for at in (k.const(0, "i64"), o.length * 2))
@@ -307,10 +306,7 @@ class _Ends(_Row):
 
         def some(j: Value, back: Value, factor: Complex) -> None:
             a, b = self.load(self.own, j), self.reversed(self.load(self.own, back))
-            even = (a[0] + b[0]) * half, (a[1] - b[1]) * half
-            odd = times(k, ((a[1] + b[1]) * half, (b[0] - a[0]) * half), factor)
-            here = even[0] + odd[0], (even[1] + odd[1]) * self.sign
-            there = even[0] - odd[0], (odd[1] - even[1]) * self.sign
+            here, there = taken_apart(k, a, b, factor, half, self.sign)
             self.put_pairs(self.y, here, j)
             self.put_reversed(self.y, there, back)
             if whole:
@@ -417,18 +413,6 @@ def _tables(n: int, radices: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(factors), np.array(passes, np.int64).reshape(-1, _PASS)
 
 
-# Numbers in a row, and in its result, by the complex elements that are transformed.
-_LENGTHS: dict[str, Callable[[int], tuple[int, int]]] = {
-    "complex": lambda n: (2 * n, 2 * n),
-    "from_real": lambda n: (2 * n, 2 * n + 2),
-    "whole": lambda n: (2 * n, 4 * n),
-    "to_real": lambda n: (2 * n + 2, 2 * n),
-    "from_odd": lambda n: (n, n + 1),
-    "whole_odd": lambda n: (n, 2 * n),
-    "to_odd": lambda n: (n + 1, n),
-}
-
-
 def plan(kind: str, dtype: np.dtype, rows: int, length: int, inverse: bool, scale: float, pitch: int = 0) -> Callable[..., None] | None:
     """Function ``launch(x, y)`` that transforms rows of ``length`` complex numbers, or as many pairs of real ones; None where none can."""
     target = targets.current()
@@ -452,7 +436,7 @@ def plan(kind: str, dtype: np.dtype, rows: int, length: int, inverse: bool, scal
     plane += lanes * (plane * dtype.itemsize % 4096 == 0)
     size, per_chunk = plane * (4 if n == length and kind == "complex" else 6 if n == length else 8), max(1, _CHUNK // n)
     scratch = None if size * dtype.itemsize <= _STACK else Scratch(size, dtype)
-    x_pitch, y_pitch = _LENGTHS[kind](length)
+    x_pitch, y_pitch = LENGTHS[kind](length)
     middle = tuple(sorted(set(radices[1:-1])))
     launch = row_transforms(element, kind, (radices[0], middle, radices[-1]), n != length, scratch is None).bind(
         -(-rows // per_chunk), **values, passes=passes, pieces=scratch.pieces if scratch else 0, size=size, plane=plane,
