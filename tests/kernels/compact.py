@@ -176,6 +176,8 @@ def _losses() -> Any:
             for loss in (F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss, F.binary_cross_entropy_with_logits):
                 results += grads(loss(x, y, reduction=reduction), x)
             results += grads(F.binary_cross_entropy(x.sigmoid(), y, reduction=reduction), x)
+        few = leaf(37, 5, dtype=dtype)
+        results += grads(F.cross_entropy(few, torch.randint(0, 5, (37,)), torch.rand(5, dtype=dtype), label_smoothing=0.1), few)
         planes = leaf(3, 7, 5, 4, dtype=dtype)
         results += grads(F.cross_entropy(planes, torch.randint(0, 7, (3, 5, 4))), planes)
     return results
@@ -309,7 +311,11 @@ def _fourier() -> Any:
         x = torch.randn(17, points, dtype=dtype)
         half = torch.fft.rfft(x)
         results += [half, torch.fft.irfft(half), torch.fft.ifft(torch.complex(x, x.flip(0)))]
-    results += [torch.fft.fft2(torch.randn(3, 24, 48)), torch._fft_r2c(torch.randn(3, 24, 48), [1, 2], 0, False)]
+    planes = torch.randn(3, 24, 48)
+    results += [torch.fft.fft2(planes), torch._fft_r2c(planes, (1, 2), 0, False)]
+    odd = torch.randn(2, 501)
+    results += [torch.fft.fft(odd), torch.fft.irfft(torch.fft.rfft(odd), 501)]
+    results += [torch.fft.fft(torch.randn(2, 509)), torch.fft.fft(torch.randn(1 << 16).to(torch.complex64))]  # with a chirp; in two steps
     return [torch.view_as_real(result) if result.is_complex() else result for result in results]
 
 
