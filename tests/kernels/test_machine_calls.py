@@ -58,6 +58,11 @@ def gradient(result: Any, a: Any) -> Any:
     return flambeau.autograd.grad(result.sum(), a)[0] if a.requires_grad else None
 
 
+def numbers(one: Any) -> Any:
+    """A tensor's only element in every way; no function is made, as Python 3.13.0 crashes where memory for one runs out."""
+    return one.item(), float(one), int(one), bool(one)
+
+
 def written(a: Any, key: Any, value: Any) -> Any:
     own = a.detach().clone()
     own.view(own.shape)  # has its storage and its list
@@ -119,8 +124,8 @@ CALLS: dict[str, Any] = {
     "argmax": lambda a, b: a.argmax(),
     "argmax of the last": lambda a, b: a.argmax(-1),
     "argmin of the first, kept": lambda a, b: flambeau.argmin(a, 0, keepdim=True),
-    "item": lambda a, b: (a.item(), float(a), int(a), bool(a)),
-    "item of one": lambda a, b: (lambda one: (one.item(), float(one), int(one), bool(one)))(a.reshape(-1)[0]),
+    "item": lambda a, b: numbers(a),
+    "item of one": lambda a, b: numbers(a.reshape(-1)[0]),
     "detach": lambda a, b: a.detach(),
     "detach of a view": lambda a, b: a[1:].detach(),
     "to float64": lambda a, b: a.to(flambeau.float64),
