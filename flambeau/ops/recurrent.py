@@ -139,7 +139,7 @@ def _gru_slope(f: Any, d_h: Any, r: Any, z: Any, n: Any, part: Any, before: Any)
 LSTM = Cell(4, _lstm_step, _lstm_slope, _lstm_state, _lstm_cell, has_cell=True)
 GRU = Cell(3, _gru_step, _gru_slope, has_part=True)
 TANH = Cell(1, lambda f, x: (f.tanh(x),), lambda f, d_h, h: (d_h * (1 - h * h),))
-RELU = Cell(1, lambda f, x: (f.relu(x),), lambda f, d_h, h: (f.where(h > 0, d_h, 0),))
+RELU = Cell(1, lambda f, x: (f.relu(x),), lambda f, d_h, h: (f.where(h <= 0, 0, d_h),))  # NaN lets gradients through, as in relu
 
 
 # -- steps -----------------------------------------------------------------------------------------------------------------------

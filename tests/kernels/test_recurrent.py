@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -139,6 +140,24 @@ def test_every_height_of_a_tile(name):
     """All batches up to more than two tiles, for few products with each weight and for many."""
     for batch, steps in itertools.product(range(1, 20), (1, 3)):
         _check(name, [batch] * steps, 3, 18, dtype=np.float32, reverse=batch % 2 == 0)
+
+
+@pytest.mark.parametrize("batch", [1, 5])
+def test_gradients_go_through_nan_as_those_of_relu(batch):
+    """As PyTorch has it: what relu gives for NaN is not 0."""
+    operands = [each.requires_grad_() for each in (torch.randn(3, batch, 2), torch.randn(1, batch, 4))]
+    weights = [torch.randn(4, 2), torch.randn(4, 4)]
+    with torch.no_grad():
+        operands[0][1] = math.nan
+    output, _ = torch.rnn_relu(*operands, weights, False, 1, 0.0, False, False, False)
+    state, steps = operands[1][0], []
+    for row in operands[0]:
+        state = (row @ weights[0].T + state @ weights[1].T).relu()
+        steps.append(state)
+    grads, wanted = (torch.autograd.grad(each.sum(), operands) for each in (output, torch.stack(steps)))
+    assert wanted[0][1].isfinite().all() and wanted[0][1].all()
+    for grad, other in zip(grads, wanted, strict=True):
+        torch.testing.assert_close(grad, other)
 
 
 @pytest.mark.parametrize("name", CELLS)
