@@ -10,22 +10,13 @@ from ...core.calls.registry import primitive
 from ..compiler.language import Value
 from . import records
 from .code import Code
-from .forms import Form, Pointwise, number_cell
+from .forms import Pointwise, number_cell
 from .interpreter import NDIM
 from .records import DTYPES
 
 _MOST, _MOST_DIMS = 1 << 13, 16  # elements, since some thirty instructions find where a row begins
 _BOOL = 3
 _LARGEST = 3e38  # numbers beyond are refused, or not, as float32
-
-
-def size_of(k: Form, dtype: Value) -> Value:
-    """Bytes of an element of one of ``DTYPES``; for others the call is left."""
-    size = k.i64(0)
-    for each in DTYPES:
-        size = k.pick(k.same(dtype, k.object(each)), k.i64(each.itemsize), size)
-    k.require(size > 0)
-    return size
 
 
 class Broadcast(Pointwise):
@@ -140,13 +131,6 @@ class _Choice(Broadcast):
         self.put(self.i32(0), header, NDIM, "i32")
         return header
 
-    def number_place(self, dtype: Value) -> Value:
-        place = self.i64(-1)
-        for k, each in enumerate(DTYPES):
-            place = self.pick(self.same(dtype, self.object(each)), self.i64(k), place)
-        self.require((place >= 0) & (place < _BOOL))
-        return place
-
     def choose(self, size: Value, condition: Value, a: Value, b: Value, r: Value) -> None:
         """Let elements be those of ``a`` where the condition holds, else of ``b``; the walks are those of the three."""
 
@@ -171,10 +155,10 @@ def filled(code: Code) -> str:
     x, bits = k.enter(3)
     mask, a = k.argument(1), k.array_of(x)
     k.require(k.is_plain(mask))
-    m, place = k.array_of(mask), k.number_place(k.dtype(a))
+    m, place = k.array_of(mask), k.place_of(k.dtype(a), range(_BOOL))
     k.require(k.same(k.dtype(m), k.object(DTYPES[_BOOL])))
     cell = k.number_at(k.argument(2), place)
-    size = size_of(k, k.dtype(a))
+    size = k.size_of(k.dtype(a))
     k.meet([m, a], [k.i64(1), size])
     still = k.scratch(_MOST_DIMS, "i64")
     k.loop(0, k.rank, lambda i: k.store(k.i64(0), still, i, "i64"))
@@ -195,7 +179,7 @@ def chosen(code: Code) -> str:
     bits, c = k.needed(), k.array_of(condition)
     k.require(k.same(k.dtype(c), k.object(DTYPES[_BOOL])))
     dtype = k.dtype(k.any_array_of(k.pick(k.is_plain(one), one, other)))
-    place, size = k.number_place(dtype), size_of(k, dtype)
+    place, size = k.place_of(dtype, range(_BOOL)), k.size_of(dtype)
     cell = k.new_scratch_array()
     operands = [k.operand(thing, dtype, place) for thing in (one, other)]
     k.meet([c, *(k.pick(k.exists(array), array, cell) for _, array in operands)], [k.i64(1), size, size])

@@ -229,7 +229,7 @@ class Form(Function):
 class Pointwise(Form):
     """A form that calls a loop of NumPy's."""
 
-    def place_of(self, dtype: Value, allowed: Sequence[int]) -> Value:
+    def place_of(self, dtype: Value, allowed: Sequence[int] = range(len(DTYPES))) -> Value:
         """The dtype's place among ``DTYPES``, which must be one of those allowed."""
         place = self.i64(-1)
         for k in allowed:
@@ -244,8 +244,16 @@ class Pointwise(Form):
         self.require(self.exists(loop))
         return place, loop, data, result
 
+    def size_of(self, dtype: Value) -> Value:
+        """Bytes of an element of what must be one of ``DTYPES``."""
+        size = self.i64(0)
+        for each in DTYPES:
+            size = self.pick(self.same(dtype, self.object(each)), self.i64(each.itemsize), size)
+        self.require(size > 0)
+        return size
+
     def item_size(self, dtype: Value) -> Value:
-        """Bytes of an element of one of ``DTYPES``."""
+        """The same of what is known to be one of ``DTYPES``."""
         size = self.pick(self.same(dtype, self.object(DTYPES[_F32])), self.i64(4), self.i64(8))
         return self.pick(self.same(dtype, self.object(DTYPES[_BOOL])), self.i64(1), size)
 
@@ -420,11 +428,9 @@ def copied(code: Code) -> str:
     x, bits = k.enter(2)
     k.require(k.same(k.argument(1), k.object(None)))
     a = k.array_of(x)
-    size = k.i64(0)
-    for dtype in DTYPES:
-        size = k.pick(k.same(k.dtype(a), k.object(dtype)), k.i64(dtype.itemsize), size)
+    size = k.size_of(k.dtype(a))
     n, no_short = k.small(a)
-    k.require((size > 0) & (n > 0))
+    k.require(n > 0)
     k.require_usual_strides([x], no_short)
     k.require(no_short | k.owns_its_memory(a))
     r = k.new_array(k.dtype(a), k.ndim(a), k.dims(a))

@@ -11,7 +11,6 @@ from ..compiler.language import Value
 from . import records
 from .code import Code
 from .forms import Pointwise
-from .records import DTYPES
 
 _MOST, _MOST_DIMS = 64, 3  # of four dimensions there are tensors whose channels come last
 
@@ -69,10 +68,8 @@ class _Join(Pointwise):
     def join(self, items: Value, count: Value, recorded: Value, dim: Value, ndim: Value, dims: Value) -> str:
         """Copy, for each place in front of ``dim``, what lies there of each tensor; ``dims`` are the result's."""
         first = self.array_at(items, 0)
-        size = self.i64(0)
-        for dtype in DTYPES:
-            size = self.pick(self.same(self.dtype(first), self.object(dtype)), self.i64(dtype.itemsize), size)
-        self.require((size > 0) & (self.size(first) < self.word(records.LIMIT)))
+        size = self.size_of(self.dtype(first))
+        self.require(self.size(first) < self.word(records.LIMIT))
         r = self.new_array(self.dtype(first), ndim, dims)
         rows = self.loop(0, dim, lambda d, n: n * self.load(dims, d, "i64"), carried=(self.i64(1),))
 

@@ -195,11 +195,9 @@ def alike(code: Code) -> str:
     k.require(k.is_plain(x))
     k.require_no_mode()
     a = k.array_of(x)
-    place, filled = k.i64(-1), k.word(records.EXTRA)
-    for each, dtype in enumerate(DTYPES):
-        place = k.pick(k.same(k.dtype(a), k.object(dtype)), k.i64(each), place)
+    place, filled = k.place_of(k.dtype(a)), k.word(records.EXTRA)
     n, no_short = k.measured(a)
-    k.require((place >= 0) & (n > 0) & (n <= _MOST))
+    k.require((n > 0) & (n <= _MOST))
     k.require_usual_strides([x], no_short)
     k.require(no_short | k.owns_its_memory(a))
     cell = k.scratch(1, "i64")

@@ -6,7 +6,6 @@ from typing import Any
 
 from ..compiler.language import Value
 from . import records
-from .broadcasts import size_of
 from .code import Code
 from .forms import Pointwise
 from .records import DTYPES
@@ -83,7 +82,7 @@ def rows(code: Code) -> str:
     k.require(k.word(records.NODE).ne(0) | ~k.recording(k.requires_grad(x, may_be_inference=True)))
     table, places = k.array_of(x), k.array_of(y)
     k.require(k.same(k.dtype(places), k.object(DTYPES[2])))
-    size, n, count = size_of(k, k.dtype(table)), k.ndim(table), k.size(places)
+    size, n, count = k.size_of(k.dtype(table)), k.ndim(table), k.size(places)
     k.require((n > 0) & (k.ndim(places) > 0) & (count > 0) & (n + k.ndim(places) <= MOST_DIMS))
     is_usual = k.measured(table)[1] & k.measured(places)[1]
     k.require(is_usual | (k.owns_its_memory(table) & k.owns_its_memory(places)))  # else sizes of 1 may have any strides

@@ -8,7 +8,6 @@ from ..compiler.language import Value
 from .code import Code
 from .forms import Pointwise, number_cell
 from .interpreter import FLAGS, WRITEABLE
-from .records import DTYPES
 from .views import Indexed
 
 _F32, _F64, _I64, _BOOL = range(4)
@@ -90,12 +89,9 @@ def put(code: Code) -> str:
     k.require((k.field(a, FLAGS, "i32") & WRITEABLE).ne(0) & (k.is_row_major(a) | k.owns_its_memory(a)))
     k.make_room(a)
     ndim, offset, *_ = k.read_key(a, k.argument(1))
-    place, size = k.i64(-1), k.i64(0)
-    for at, dtype in enumerate(DTYPES):
-        here = k.same(k.dtype(a), k.object(dtype))
-        place, size = k.pick(here, k.i64(at), place), k.pick(here, k.i64(dtype.itemsize), size)
+    place, size = k.place_of(k.dtype(a)), k.size_of(k.dtype(a))
     n = k.loop(0, ndim, lambda d, n: n * k.load(k.new_dims, d, "i64"), carried=(k.i64(1),))
-    k.require((place >= 0) & (n < _MOST))
+    k.require(n < _MOST)
 
     def tensor() -> tuple[Value, Value, Value, Value]:
         b, count, step = k.tensor_at(x, a, value, ndim)
