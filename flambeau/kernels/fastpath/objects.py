@@ -292,7 +292,7 @@ class Function(Builder):
         return self.same(self.slot(tensor, Tensor, "_requires_grad"), self.object(state.INFERENCE))
 
     def grad_word(self) -> Value:
-        """What this thread does with calls (to be compared, not kept). To ask may run Python code."""
+        """The word by which this thread records or does not (to be compared, not kept). To ask may run Python code."""
         answer = self.call_c("PyObject_GetAttr", "ptr", self.object(state.thread), self.object("grad"))
         self.check(self.exists(answer))
         self.call_c("Py_DecRef", None, answer)
