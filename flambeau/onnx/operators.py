@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..core.dtype import int64
 from ..core.tensor import Tensor
 from ..ops.from_data import tensor
 
@@ -21,8 +22,6 @@ def shape_as_tensor(x: Tensor) -> Tensor:
         >>> shape_as_tensor(torch.ones(2, 3))
         tensor([2, 3])
     """
-    from .. import int64
-
     return tensor(list(x.shape), dtype=int64)
 
 
