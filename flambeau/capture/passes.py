@@ -114,8 +114,13 @@ def without_copies(graph: Graph) -> Graph:
             alike = source.strides == made.strides and source.dtype == made.dtype
             owned = source.node is not None and source.node.kind == "op" and source not in written and source not in outputs
             only = shows.get(source, 0) <= 1 and len(users.get(source, ())) <= 1
-            if alike and ((owned and only) or (owned and made not in written and made not in outputs)):
+            if alike and owned and (only or (made not in written and made not in outputs)):
                 instead[made] = source
+                for roots in (written, outputs):  # what is true of the copy is true of its source from here on
+                    if made in roots:
+                        roots.add(source)
+                shows[source] += shows.get(made, 1) - 1
+                users[source] = [user for user in users[source] if user is not node] + list(users.get(made, ()))
                 continue
         kept.append(node)
     return graph.with_nodes(kept, now)

@@ -87,6 +87,23 @@ def test_results_are_memory_of_their_own() -> None:
     assert torch.equal(compiled(x)[1], torch.ones(2))
 
 
+def test_copies_of_copies_are_not_written_to_with_the_others() -> None:
+    weight = torch.randn(3, 3, requires_grad=True)
+
+    def function(x: Any) -> Any:
+        weight.grad = None
+        loss = (x @ weight).square().sum()
+        loss.backward(retain_graph=True)
+        first = weight.grad.clone()
+        loss.backward()
+        part = (x * 2).clone()
+        kept = part.clone().clone()
+        part.mul_(3)
+        return first, weight.grad, kept
+
+    agree(function, *[(torch.randn(2, 3),) for _ in range(3)], most=1)
+
+
 def test_writes_reach_arguments_globals_and_buffers() -> None:
     buffer = torch.zeros(3)
 
