@@ -30,13 +30,22 @@ def reshape_from_tensor_shape(x: Tensor, shape: Tensor) -> Tensor:
 
     Args:
         x: any shape.
-        shape: ``(n,)``, whole numbers.
+        shape: ``(n,)``, int64.
     Returns:
         A view of ``x`` where that is possible.
+    Raises:
+        TypeError: ``shape`` is no tensor.
+        RuntimeError: it has another dtype than int64 or not one dimension, or ``x`` has no such shape.
     Source: torch.onnx.operators.reshape_from_tensor_shape.
     Example:
         >>> from flambeau.onnx.operators import reshape_from_tensor_shape
         >>> reshape_from_tensor_shape(torch.arange(6), torch.tensor([2, 3])).shape
         torch.Size([2, 3])
     """
+    if not isinstance(shape, Tensor):
+        raise TypeError(f"reshape_from_tensor_shape: expected shape to be a Tensor, got {type(shape).__name__}")
+    if shape.ndim != 1 or shape.dtype is not int64:
+        raise RuntimeError(
+            f"reshape_from_tensor_shape: expected shape of shape (n,) and dtype int64, got {tuple(shape.shape)}, {shape.dtype}"
+        )
     return x.reshape(shape.tolist())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 from ..core import dtype as dtypes
@@ -23,7 +24,8 @@ class VerificationInfo:
     """The differences of one result.
 
     Args:
-        name: of the result. max_abs_diff, max_rel_diff: the largest difference, and the largest share of what was expected.
+        name: of the result. max_abs_diff, max_rel_diff: the largest difference, and the largest share of what was expected; infinite
+            where there are no elements.
         abs_diff_hist, rel_diff_hist: how many differences lie between which edges, as ``torch.histogram`` gives them.
         expected_dtype, actual_dtype: of the program's result and the model's.
     Source: torch.onnx.verification.VerificationInfo.
@@ -46,11 +48,11 @@ class VerificationInfo:
         """Compare two tensors, or numbers, of one shape."""
         expected, actual = (value.detach() if isinstance(value, Tensor) else tensor(value) for value in (expected, actual))
         one, other = (value.to(dtypes.float32) if value.dtype == dtypes.bool_ else value for value in (expected, actual))
-        difference = (other - one).abs()
+        difference = (one - other).abs()
         share = difference / (one.abs() + _LEAST)
         edges = tensor(_EDGES, dtype=dtypes.float32)
         absolute, relative = (histogram(each.float(), edges) for each in (difference, share))
-        most, largest = (each.max().item() if each.numel() else 0.0 for each in (difference, share))
+        most, largest = (each.max().item() if each.numel() else math.inf for each in (difference, share))
         return cls(name, most, largest, absolute, relative, expected.dtype, actual.dtype)
 
     def asdict(self) -> dict[str, Any]:

@@ -586,6 +586,7 @@ def test_models_are_verified() -> None:
     assert info.abs_diff_hist[0].tolist() == [1, 0, 0, 0, 1, 0, 1, 0, 0] and info.rel_diff_hist[0].tolist() == [1, 0, 0, 0, 0, 0, 1, 0, 1]
     assert info.asdict()["expected_dtype"] == "torch.float32" and info.max_rel_diff == pytest.approx(1e4, rel=1e-3)
     assert VerificationInfo.from_tensors("y", True, False).max_abs_diff == 1
+    assert VerificationInfo.from_tensors("y", torch.ones(0), torch.ones(0)).max_abs_diff == float("inf")
 
 
 def test_shapes_are_tensors() -> None:
@@ -594,3 +595,8 @@ def test_shapes_are_tensors() -> None:
     x = torch.arange(6)
     assert shape_as_tensor(x.view(2, 3)).tolist() == [2, 3]
     assert torch.equal(reshape_from_tensor_shape(x, torch.tensor([3, 2])), x.view(3, 2))
+    for shape in (torch.tensor([3.0, 2.0]), torch.tensor([[3, 2]]), torch.tensor(6)):
+        with pytest.raises(RuntimeError, match="expected shape of shape"):
+            reshape_from_tensor_shape(x, shape)
+    with pytest.raises(TypeError, match="got list"):
+        reshape_from_tensor_shape(x, [3, 2])
