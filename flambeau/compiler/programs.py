@@ -21,6 +21,7 @@ from ..capture.memory import root_of
 from ..capture.passes import simplified
 from ..capture.recorder import Recorder
 from ..core import dtype as dtypes
+from ..core.settings import settings
 from ..core.state import changes, thread, tick
 from ..core.tensor import Tensor
 from .arguments import Arguments
@@ -71,7 +72,7 @@ class Recording:
     ):
         self.function, self.arguments = function, arguments
         self.start = tick()
-        self.state = thread.grad, dtypes.get_default_dtype()
+        self.state = thread.grad, dtypes.get_default_dtype(), settings.matmul_precision
         recorder = self.recorder = Recorder([tensor._array for tensor in arguments.tensors], arguments.names)
         recorder.entry = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
         if prepare is not None:
@@ -224,7 +225,7 @@ class Program:
         self.failure = recording.failure
         self.arguments = recording.arguments
         self.check = recording.arguments.check
-        self.grad, self.default_dtype = recording.state
+        self.grad, self.default_dtype, self.precision = recording.state
         self.branches, self._lower = 1, lower
         self.misses = 0
         self.graphs: list[Graph] = []
@@ -278,7 +279,7 @@ class Program:
     # -- guards -----------------------------------------------------------------------------------------------------------------
     def fits(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The tensors among a call's arguments if the program is one for it; None otherwise."""
-        if thread.grad is not self.grad or dtypes._default is not self.default_dtype:
+        if thread.grad is not self.grad or dtypes._default is not self.default_dtype or settings.matmul_precision != self.precision:
             return None
         given = self.check(args, kwargs)
         if given is None or self.failure is not None:
@@ -310,6 +311,8 @@ class Program:
             return "grad mode differs"
         if dtypes.get_default_dtype() is not self.default_dtype:
             return "the default dtype differs"
+        if settings.matmul_precision != self.precision:
+            return "the precision of float32 products differs"
         if self.check(args, kwargs) is None:
             return "arguments differ in number, class, shape, dtype, strides, requires_grad or value"
         for place in (*self._always, *self._sometimes):

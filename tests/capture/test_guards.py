@@ -586,3 +586,16 @@ def test_modules_and_optimizers_that_are_given_are_compiled() -> None:
         torch.testing.assert_close(compiled(optimizer, model, x), want, rtol=1e-5, atol=1e-5)
         torch.testing.assert_close(model.weight, before - 0.1 * x.sum(0))
     assert not any(program.failure for program in programs(compiled))
+
+
+def test_programs_are_for_one_precision_of_products() -> None:
+    x, w = torch.randn(512, 512), torch.randn(512, 512)  # so large that both are packed
+    compiled = torch.compile(lambda x: x @ w)
+    try:
+        for precision in ("medium", "highest", "medium"):
+            torch.set_float32_matmul_precision(precision)
+            for _ in range(3):
+                assert torch.equal(compiled(x), x @ w)
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    assert len(programs(compiled)) == 2
