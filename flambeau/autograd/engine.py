@@ -716,7 +716,7 @@ def seed_gradient(root: Tensor, grad: Tensor | None) -> Tensor:
         return wrap(seed)
     if grad._array.shape != array.shape:
         raise RuntimeError(f"Mismatch in shape: grad_output[0] has a shape of {grad.shape} and output[0] has a shape of {root.shape}.")
-    if (array.dtype.kind != "c" or grad._array.dtype.kind != "c") and grad.is_complex() != root.is_complex():
+    if (array.dtype.kind in "cV" or grad._array.dtype.kind in "cV") and grad.is_complex() != root.is_complex():
         raise RuntimeError(
             "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
             f"grad_output[0] has a dtype of {grad.dtype} and output[0] has a dtype of {root.dtype}."
