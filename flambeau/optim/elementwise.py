@@ -145,12 +145,11 @@ class ElementwiseOptimizer(GroupOptimizer):
             step, *others = counters
             step += 1
             counters = [step.item(), *others]
-        form, numbers = cls._formed(group, counters)
-        return form, [value if value.__class__ is float or is_recorded else float(number(value)) for value in numbers]
+        return cls._formed(group, counters, not is_recorded)
 
     @classmethod
-    def _formed(cls, group: dict[str, Any], counters: Sequence[Any]) -> tuple[Form, list[Any]]:
-        """The form of the rule for a group's options, and its numbers as they are computed; the first counter is a number."""
+    def _formed(cls, group: dict[str, Any], counters: Sequence[Any], plain: bool = False) -> tuple[Form, list[Any]]:
+        """The form of the rule for a group's options, and its numbers, as they are computed or ``plain``; the first counter is a number."""
         lr, weight_decay = group.get("lr"), group.get("weight_decay", 0)
         decays = weight_decay != 0
         decoupled = decays and bool(group.get("decoupled_weight_decay"))
@@ -166,7 +165,7 @@ class ElementwiseOptimizer(GroupOptimizer):
             is_term = value is None or value is True or value is False
             terms.append(value if is_term else NUMBER)
             if not is_term:
-                numbers.append(value)
+                numbers.append(float(number(value)) if plain and value.__class__ is not float else value)
         return form_of(cls, cls._kept(group), tuple(given), tuple(terms)), numbers
 
     def _update_arrays(self, group: dict[str, Any]) -> bool:
