@@ -264,6 +264,29 @@ def test_channel_sums() -> None:
     assert np.allclose(got, x.astype(np.float64).sum((0, 2, 3)), atol=1e-4)
 
 
+@pytest.mark.skipif(narrow_products.instructions() != "tiles" or not native.switch.on, reason="needs tiles")
+@pytest.mark.parametrize(("channels", "outputs", "size", "stride"), [(512, 512, 7, 1), (256, 512, 14, 2)])
+def test_few_places_of_many_channels(channels: int, outputs: int, size: int, stride: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[bool] = []
+    kernel: Any = native.find("_correlate_few")
+
+    def spy(*arguments: Any) -> Any:
+        result = kernel(*arguments)
+        taken.append(result is not None)
+        return result
+
+    monkeypatch.setitem(native._found, "_correlate_few", spy)
+    torch.manual_seed(0)
+    x, weight = torch.randn(1, channels, size, size), torch.randn(outputs, channels, 3, 3)
+    got = F.conv2d(x, weight, stride=stride, padding=1)
+    exact = F.conv2d(x.double(), weight.double(), stride=stride, padding=1)
+    bound = F.conv2d(x.double().abs(), weight.double().abs(), stride=stride, padding=1)
+    assert taken[0] and ((got - exact).abs() <= 40 * 2.0**-24 * bound).all()
+    x[0, 3, 1, 1] = float("inf")  # which tiles do not do
+    got, exact = F.conv2d(x, weight, stride=stride, padding=1), F.conv2d(x.double(), weight.double(), stride=stride, padding=1)
+    assert torch.equal(got.isfinite(), exact.isfinite()) and torch.equal(got.isnan(), exact.isnan())
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 def test_operations_use_the_kernels(transposed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, bool] = {}

@@ -14,7 +14,7 @@ from flambeau.core.arrays import native
 from flambeau.kernels.compiler.build import GENERATORS
 from flambeau.kernels.compiler.pool import pool
 from flambeau.kernels.families import optimizer as native_optimizer
-from flambeau.optim import _arrays
+from flambeau.optim import _arrays, _stepping
 from flambeau.optim.elementwise import ElementwiseOptimizer
 
 from .guard import guarded
@@ -24,8 +24,9 @@ SHAPES = [(), (0, 3), (1,), (7,), (3, 5), (37, 29), (2, 4, 5, 3), (70001,), (16,
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
-    """Kernels from the first step on."""
+    """Kernels from the first step on, and no machine code, which makes steps without being asked."""
     monkeypatch.setattr(_arrays.update.part.budget, "is_spent", True)
+    monkeypatch.setattr(_stepping, "found", [])
 
 
 @pytest.fixture

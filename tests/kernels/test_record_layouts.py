@@ -24,6 +24,8 @@ ELSEWHERE = {
     "_csr_times_dense": "test_sparse",
     "_dots_at_places": "test_sparse",
     **dict.fromkeys(("_lstm_cells", "_recurrent_steps", "_recurrent_steps_backward"), "test_recurrent"),
+    **dict.fromkeys(("addmm", "addbmm", "baddbmm"), "test_split_products"),
+    **dict.fromkeys(("_correlate_few", "bfloat16:convolution", "bfloat16:_convolution_weight"), "test_convolution"),
     **{f"bfloat16:{name}": "test_narrow_products" for name in ("addmm", "bmm", "matmul", "mm", "nn.functional.linear")},
 }
 
