@@ -127,7 +127,7 @@ def test_gradients_of_recurrent_layers_are_written_over_what_was_kept(kind: str)
 
 
 @needs_kernels
-@pytest.mark.parametrize(("rows", "width", "takes_much"), [(100, 256, False), (128, 512, True)])
+@pytest.mark.parametrize(("rows", "width", "takes_much"), [(100, 256, False), (128, 640, True)])
 def test_kernels_that_need_much_memory_are_taken_for_large_products_alone(rows: int, width: int, takes_much: bool) -> None:
     """From ``rules.PACKED`` multiply-adds on they are so much quicker that a compiled step without them is slower than an eager one."""
     weights = [torch.randn(width, width, requires_grad=True) for _ in range(2)]

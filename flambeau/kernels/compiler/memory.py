@@ -26,7 +26,7 @@ from ...core.storage import ResultMemory
 SMALL = 512 << 10  # bytes: below this the C library's allocator is quicker and keeps what it has
 HUGE = 4 << 20  # bytes: from here on pages of 2 MB are requested, of which the processor can find more at once
 SLACK = 64 << 20  # bytes by which buffers of sizes that do not fit again may exceed the peak; half of it at most
-LEAST = 8 << 20  # bytes by which they always may: one image through a model needs few buffers at a time, and of many sizes
+LEAST = 16 << 20  # bytes by which they always may: one image through a model needs few buffers at a time, and of many sizes
 KEPT = 4 << 20  # bytes: blocks up to here, and twice as much at the end of its memory, the C library is made to keep
 _FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 

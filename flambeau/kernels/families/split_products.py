@@ -62,14 +62,15 @@ PART = 2 * TILE  # of a block, for a step
 SLAB = 24  # steps of ``DEPTH`` numbers whose sums stay in tiles, at most
 SIDE = 4  # blocks of a part down and across: both operands' slabs fit the second cache
 FIT = 170  # blocks times steps, 6 KB each, that are packed and multiplied before others: they stay in the second cache
-ALONE = 1 << 22  # multiply-adds of a product that is not cut
+ALONE = 1 << 24  # multiply-adds of a product that is cut into halves at most
 FEW = 8  # parts of a product that are cut smaller
 LEAST = 1 << 20  # multiply-adds of a part, at least
 # Picoseconds of a product's launches and of a number to pack, where each part packs its own, else in the second cache or outside of it;
-# of a block and of its steps; of an operation on a result; of a multiply-add elsewhere, in kernels or by the library, less a twentieth.
+# of a block and of its steps; of an operation on a result; of a multiply-add elsewhere, in kernels for one product or for a batch, or by
+# the library, less what these gain more by a second thread.
 STARTED, PACKED, CLOSE = (1_500_000, 5_000_000, 5_000_000), (200, 250, 450), 1 << 18
 BLOCK_STORED, BLOCK_MULTIPLIED, FINISHED = 100_000, 142_000, 250
-OTHER, LIBRARY = (10.3, 12.8), 1 << 25
+OTHER, LIBRARY = (8.5, 9.5, 12.8), 1 << 25
 CHUNK = 32  # blocks by steps of a chunk of packing
 ROOM = 1 << 25  # bytes of packed operands, unless one slab of one product has more
 _NARROW = np.dtype(ml_dtypes.bfloat16)
@@ -365,16 +366,22 @@ def split_whole(k: Builder, along: tuple[bool, bool], has_bias: bool, parts: int
     splitters = [_Splitter(k, each, is_second, parts) for each, is_second in zip(along, (False, True), strict=True)]
     piece = borrow(k, o.flags, o.pieces)
     left = k.at(aligned(k, o.scratch), piece * o.size, "i32")
-    right = k.at(left, p.down * p.slab * blocks.size, "i32")
+    right = k.at(left, p.height * p.slab * blocks.size, "i32")
 
     def unit(u: Value) -> None:
         blocks.part(u)
-        operands = ((blocks.x, p.pitch_x, p.m, p.down, left), (blocks.y, p.pitch_y, p.n, p.across, right))
+        i0, j0 = blocks.i0, blocks.j0
+        operands = (
+            (k.at(blocks.x, i0 * LINES * p.row_x, "f32"), p.pitch_x, p.m - i0 * LINES, blocks.i1 - i0, left),
+            (k.at(blocks.y, j0 * LINES * p.column_y, "f32"), p.pitch_y, p.n - j0 * LINES, blocks.j1 - j0, right),
+        )
 
         def slab(first: Value, count: Value, largest: Value) -> Value:
             for splitter, (source, pitch, lines, number, target) in zip(splitters, operands, strict=True):
                 largest = splitter.blocks(source, pitch, (lines, p.inner), (number, first, count), target, largest)
-            blocks.slab(left, right, count, first, count)
+            # places of blocks count from those of the whole product
+            a, b = (k.at(side, (0 - begin) * count * blocks.size, "i32") for side, begin in ((left, i0), (right, j0)))
+            blocks.slab(a, b, count, first, count)
             return largest
 
         largest = blocks.tiles.within(lambda: blocks.slabs(slab, (k.const(0, "u32", 16),)))
@@ -423,7 +430,14 @@ def pays(m: int, n: int, inner: int, count: int = 1, finishes: bool = False, par
     by_place = 0 if _is_whole(m, n, inner, count) else 1 if packed <= CLOSE else 2
     finished = FINISHED * m * n if finishes else 0
     multiplied = BLOCK_STORED * blocks + BLOCK_MULTIPLIED * blocks * _up(inner, DEPTH) * len(ORDER[parts]) // len(ORDER[3])
-    return STARTED[by_place] // count + multiplied + finished + PACKED[by_place] * packed < OTHER[work > LIBRARY] * work
+    return STARTED[by_place] // count + multiplied + finished + PACKED[by_place] * packed < OTHER[2 if work > LIBRARY else count > 1] * work
+
+
+def _halves(m: int, n: int, inner: int, count: int) -> tuple[int, int]:
+    """Blocks of a part, down and across, of products whose parts pack their operands themselves; by the sizes alone."""
+    height, width = _up(m, LINES), _up(n, LINES)
+    pieces = 1 if count > 1 or m * n * inner < LEAST else 2
+    return (height, _up(width, pieces)) if width >= height else (_up(height, pieces), width)
 
 
 def _cut(m: int, n: int, inner: int) -> tuple[int, int]:
@@ -451,7 +465,7 @@ def plan(
     m, n, inner = sizes
     steps, down, across = (_up(size, step) for size, step in ((inner, DEPTH), (m, LINES), (n, LINES)))
     is_whole = _is_whole(*sizes, batch[0] * batch[1])
-    height, width = (down, across) if is_whole else _cut(m, n, inner)
+    height, width = _halves(m, n, inner, batch[0] * batch[1]) if is_whole else _cut(m, n, inner)
     parts_across = _up(across, width)
     count = parts_across * _up(down, height)
     units = batch[0] * batch[1] * count
@@ -518,7 +532,7 @@ def _packing(p: Product, count: int, along: bool, is_second: bool, parts: int, n
 
 def _whole(along: tuple[bool, bool], p: Product, has_bias: bool, parts: int) -> Callable[..., None]:
     """One launch for all."""
-    size, chunks = (p.down + p.across) * p.slab * parts * PART, _up(p.units, p.per_chunk)
+    size, chunks = (p.height + p.width) * p.slab * parts * PART, _up(p.units, p.per_chunk)
     bound = split_whole(along, has_bias, parts)
 
     @lru_cache
