@@ -66,11 +66,11 @@ ALONE = 1 << 24  # multiply-adds of a product that is cut into halves at most
 FEW = 8  # parts of a product that are cut smaller
 LEAST = 1 << 20  # multiply-adds of a part, at least
 # Picoseconds of a product's launches and of a number to pack, where each part packs its own, else in the second cache or outside of it;
-# of a block and of its steps; of an operation on a result; of a multiply-add elsewhere, in kernels for one product or for a batch, or by
-# the library, less what these gain more by a second thread.
+# of a block and of its steps; of an operation on a result; of a multiply-add elsewhere, in kernels or by the library, less what these gain
+# more by a second thread: most beside a product that is cut into halves.
 STARTED, PACKED, CLOSE = (1_500_000, 5_000_000, 5_000_000), (200, 250, 450), 1 << 18
 BLOCK_STORED, BLOCK_MULTIPLIED, FINISHED = 100_000, 142_000, 250
-OTHER, LIBRARY = (8.5, 9.5, 12.8), 1 << 25
+OTHER_OF_HALVES, OTHER, OTHER_BY_LIBRARY, LIBRARY = 8.5, 9.5, 12.8, 1 << 25
 CHUNK = 32  # blocks by steps of a chunk of packing
 ROOM = 1 << 25  # bytes of packed operands, unless one slab of one product has more
 _NARROW = np.dtype(ml_dtypes.bfloat16)
@@ -427,10 +427,11 @@ def pays(m: int, n: int, inner: int, count: int = 1, finishes: bool = False, par
     blocks, work, packed = _up(m, LINES) * _up(n, LINES), m * n * inner, (m + n) * inner
     if min(m, n, inner) < 16:
         return False
+    other = OTHER_BY_LIBRARY if work > LIBRARY else OTHER_OF_HALVES if count == 1 and _is_whole(m, n, inner, 1) else OTHER
     by_place = 0 if _is_whole(m, n, inner, count) else 1 if packed <= CLOSE else 2
     finished = FINISHED * m * n if finishes else 0
     multiplied = BLOCK_STORED * blocks + BLOCK_MULTIPLIED * blocks * _up(inner, DEPTH) * len(ORDER[parts]) // len(ORDER[3])
-    return STARTED[by_place] // count + multiplied + finished + PACKED[by_place] * packed < OTHER[2 if work > LIBRARY else count > 1] * work
+    return STARTED[by_place] // count + multiplied + finished + PACKED[by_place] * packed < other * work
 
 
 def _halves(m: int, n: int, inner: int, count: int) -> tuple[int, int]:
