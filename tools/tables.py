@@ -1,7 +1,7 @@
 """Writes the tables of the documentation that can be derived: ``python -m tools.tables``.
 
     docs/operations.md       every operation, from the registry
-    docs/kernels.md          (its tables only) parts of operations with their work, and how long the families of kernels are
+    docs/kernels.md          (its tables only) parts of operations with their work, and the modules of kernels
     docs/compatibility.md    PyTorch's public names beside flambeau's, and what raises NotImplementedError
 
 and, by ``tools.kernel_index`` and ``tools.stubs``, the index of native kernels and the stubs for type checkers.
@@ -16,10 +16,8 @@ import ast
 import importlib
 import importlib.util
 import inspect
-import io
 import json
 import sys
-import tokenize
 import types
 import warnings
 from collections.abc import Iterator
@@ -309,19 +307,10 @@ def compatibility() -> str:
     return "\n".join(parts)
 
 
-# -- how long kernels are ---------------------------------------------------------------------------------------------------------
-def code_lines(path: Path) -> int:
-    """Lines of a module with code on them: no blank lines, comments or docstrings."""
-    text = path.read_text()
-    docstrings: set[int] = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            docstrings.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    kept: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER):
-            kept.update(range(token.start[0], token.end[0] + 1))
-    return len(kept - docstrings)
+# -- modules of kernels -----------------------------------------------------------------------------------------------------------
+def subject(path: Path) -> str:
+    """First sentence of a module's docstring."""
+    return summary(ast.get_docstring(ast.parse(path.read_text())))
 
 
 def kernels() -> str:
@@ -330,13 +319,13 @@ def kernels() -> str:
     page = (ROOT / "docs" / "kernels.md").read_text()
     count = {family: len(names) for family, names in kernel_index.registered().items()}
     elementwise = sum(not isinstance(entry, (Composite, Factory)) and entry.elementwise for entry in entries())
-    rows = [("element-wise operations, with the four that have none", str(elementwise), "none: made of their expressions")]
+    rows = [("none: made of their expressions", str(elementwise), "Element-wise operations, with the four that have none.")]
     files = {path: path.relative_to(backend).as_posix() for path in sorted(backend.glob("*/*.py")) if path.name != "__init__.py"}
     operations = {path: count.get(name.removesuffix(".py").replace("/", ".")) for path, name in files.items()}
-    rows += [(f"`{files[path]}`", str(number), str(code_lines(path))) for path, number in operations.items() if number]
-    rows += [(f"`{files[path]}` (shared)", "", str(code_lines(path))) for path, number in operations.items() if not number]
+    rows += [(f"`{files[path]}`", str(number), subject(path)) for path, number in operations.items() if number]
+    rows += [(f"`{files[path]}`", "", subject(path)) for path, number in operations.items() if not number]
     page = with_table(page, "parts", table(("part", "native kernel", "work", "from"), parts()))
-    return with_table(page, "lines", table(("module", "operations", "lines"), rows))
+    return with_table(page, "modules", table(("module", "operations", "what it has"), rows))
 
 
 def with_table(page: str, name: str, text: str) -> str:
