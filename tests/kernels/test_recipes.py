@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from flambeau.core.calls import machine_calls
 from flambeau.core.tensor import Tensor
-from flambeau.kernels.compiler import cache
+from flambeau.kernels.compiler import cache, image
 from flambeau.kernels.fastpath import code, interpreter, recipes, start
 
 try:
@@ -20,6 +22,7 @@ except interpreter.Unsupported as error:
 def folder(tmp_path, monkeypatch):
     """A cache of its own."""
     monkeypatch.setattr(cache, "directory", lambda: str(tmp_path))
+    monkeypatch.setattr(machine_calls, "IMPORTED", math.inf)  # whoever edits sources while tests run
     return tmp_path
 
 
@@ -50,10 +53,10 @@ def test_text_is_written_once(folder, monkeypatch) -> None:
     assert again == names and elsewhere["small"] != addresses["small"]
     for changed in ("FLAMBEAU_KERNELS_FROM", "FLAMBEAU_OTHER"):
         monkeypatch.setenv(changed, "3")
-        recipes.sources.cache_clear()
+        recipes._digest.cache_clear()
         with pytest.raises(AssertionError, match="once more"):
             code.loaded("tests", [unwritable])
-    recipes.sources.cache_clear()
+    recipes._digest.cache_clear()
 
 
 def test_without_the_image_or_the_sources_it_is_written_again(folder, monkeypatch) -> None:
@@ -64,6 +67,24 @@ def test_without_the_image_or_the_sources_it_is_written_again(folder, monkeypatc
     monkeypatch.setattr(recipes, "sources", lambda: None)
     with pytest.raises(AssertionError, match="once more"):
         code.loaded("tests", [unwritable])
+
+
+def test_sources_that_were_changed_since_the_import_have_no_recipe(folder, monkeypatch) -> None:
+    code.loaded("tests", [small])
+    monkeypatch.setattr(machine_calls, "IMPORTED", max(entry.stat().st_ctime for entry in recipes._all_files()))
+    with pytest.raises(AssertionError, match="once more"):
+        code.loaded("tests", [unwritable])
+    code.loaded("others", [small])
+    assert len(list(folder.glob("*.image"))) == 2
+
+
+@pytest.mark.parametrize("content", [image.sealed(0, b"\xff\x00 no text"), image.sealed(0, b"{}"), b""])
+def test_what_is_no_recipe_is_not_followed(folder, content) -> None:
+    code.loaded("tests", [small])
+    (recipe,) = (path for path in folder.glob("*.image") if b'"image"' in path.read_bytes())
+    told = recipe.read_bytes()
+    recipe.write_bytes(content)
+    assert code.loaded("tests", [small])[0] == ["small"] and recipe.read_bytes() == told
 
 
 def test_what_has_no_name_has_no_recipe(folder) -> None:

@@ -11,7 +11,7 @@ from machine_code import load_machine_code
 
 import flambeau
 from flambeau import nn
-from flambeau.nn import _module_hooks, containers, functional as F
+from flambeau.nn import _machine, _module_hooks, containers, functional as F
 
 X = flambeau.arange(12.0).view(3, 4) / 7
 
@@ -53,23 +53,13 @@ def test_exchanged_functions_are_called(monkeypatch: pytest.MonkeyPatch) -> None
     def noted(name: str, function: Any) -> Any:
         return lambda *args: seen.append(name) or function(*args)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(F, "linear", noted("linear", F.linear))
-        model(X)
-        model[0](X)
-    assert seen == ["linear"] * 4
-    seen.clear()
-    with monkeypatch.context() as patch:
-        patch.setattr(nn.Linear, "forward", noted("forward", nn.Linear.forward))
-        model(X)
-        model[0](X)
-    assert seen == ["forward"] * 4
-    seen.clear()
-    with monkeypatch.context() as patch:
-        patch.setattr(nn.Module, "__call__", noted("call", nn.Module.__call__))
-        model(X)
-    assert seen == ["call"] * 7
-    seen.clear()
+    for owner, name, count in ((F, "linear", 4), (nn.Linear, "forward", 4), (nn.Module, "__call__", 8)):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, noted(name, getattr(owner, name)))
+            model(X)
+            model[0](X)
+        assert seen == [name] * count
+        seen.clear()
     with monkeypatch.context() as patch:
         patch.setattr(nn.ReLU, "__call__", noted("relu", nn.Module.__call__), raising=False)
         model(X)
@@ -78,6 +68,15 @@ def test_exchanged_functions_are_called(monkeypatch: pytest.MonkeyPatch) -> None
     model[0].forward = noted("own", model[0].forward)
     assert model(X).shape == (3, 2) and model[0](X).shape == (3, 5) and seen == ["own"] * 2
     assert flambeau.equal(network()(X), by_hand(network(), X))
+
+
+@pytest.mark.parametrize(("owner", "name"), [(F, "linear"), (nn.Linear, "forward"), (nn.Module, "__call__")])
+def test_what_was_exchanged_before_machine_code_came_stays(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
+    usual = getattr(owner, name)
+    monkeypatch.setattr(owner, name, lambda *args: usual(*args))
+    monkeypatch.setattr(containers, "sequence", [])
+    _machine.take_over()
+    assert not containers.sequence
 
 
 def test_errors_and_results_that_are_no_tensors() -> None:

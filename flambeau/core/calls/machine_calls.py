@@ -15,6 +15,7 @@ import importlib
 import os
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,6 +24,7 @@ from typing import Any
 
 from .interruption import GENERATED
 
+IMPORTED = time.time()  # sources that are younger may be others than those that run
 AFTER = 100_000  # tensors: some 60 ms of calls, and loading takes 150 of a thread
 CHOSEN = os.environ.get("FLAMBEAU_FAST_PATH", "")
 if CHOSEN not in ("", "python", "machine"):

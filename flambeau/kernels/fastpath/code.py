@@ -110,12 +110,12 @@ class Code:
         return json.dumps({"image": self._key(names), "names": names, "table": table}).encode()
 
     def follow(self, recipe: bytes) -> tuple[list[str], dict[str, int]] | None:
-        """Names and addresses of the functions of a recipe; None where the image or something of the table is gone."""
-        told = json.loads(recipe)
-        stored = cache.read(told["image"])
-        if stored is None:
-            return None
+        """Names and addresses of the functions of a recipe; None where the image or something of the table is gone, or it is none."""
         try:
+            told = json.loads(recipe)
+            stored = cache.read(told["image"])
+            if stored is None:
+                return None
             for kind, name, *more in told["table"]:
                 if kind == _FUNCTION:
                     self.function(name)
@@ -123,7 +123,7 @@ class Code:
                     self.slot_function(recipes.named(name), *more)
                 else:
                     self.object(recipes.named(name))
-        except LookupError:
+        except (LookupError, ValueError):
             return None
         if len(self._values) != len(told["table"]):  # two names of one thing
             return None

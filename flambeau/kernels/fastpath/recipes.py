@@ -18,32 +18,43 @@ from typing import Any
 
 import numpy as np
 
+from ...core.calls import machine_calls
+
 _PACKAGE = __name__.partition(".")[0]
 _FOLDERS = ("core", "autograd", "kernels", "nn")  # whatever writes machine code, and the classes and operations that it speaks of
 _LITERALS = (type(None), type(...), bool, int, str)
 
 
-def _files(folder: str) -> Iterator[str]:
+def _files(folder: str) -> Iterator[os.DirEntry[str]]:
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
         if entry.is_dir():
             yield from _files(entry.path)
         elif entry.name.endswith(".py"):
-            yield entry.path
+            yield entry
+
+
+def _all_files() -> Iterator[os.DirEntry[str]]:
+    root = os.path.dirname(sys.modules[_PACKAGE].__file__ or "")
+    for folder in _FOLDERS:
+        yield from _files(os.path.join(root, folder))
+
+
+def sources() -> str | None:
+    """A hash of the sources and of what else texts depend on; None where they do not lie in a folder, or were changed since the import."""
+    try:
+        states = [entry.stat() for entry in _all_files()]
+        return None if max(max(state.st_mtime, state.st_ctime) for state in states) >= machine_calls.IMPORTED else _digest()
+    except OSError:
+        return None
 
 
 @cache
-def sources() -> str | None:
-    """A hash of the sources and of what else texts depend on; None where the sources do not lie in a folder."""
-    root = os.path.dirname(sys.modules[_PACKAGE].__file__ or "")
+def _digest() -> str:
     chosen = sorted((name, value) for name, value in os.environ.items() if name.startswith("FLAMBEAU_"))
     digest = hashlib.sha256(repr((sys.version, platform.machine(), np.__version__, np.__file__, chosen)).encode())
-    try:
-        for folder in _FOLDERS:
-            for path in _files(os.path.join(root, folder)):
-                with open(path, "rb") as file:
-                    digest.update(b"%s\0%s\0" % (path.encode("utf-8", "surrogateescape"), file.read()))
-    except OSError:
-        return None
+    for entry in _all_files():
+        with open(entry.path, "rb") as file:
+            digest.update(b"%s\0%s\0" % (entry.path.encode("utf-8", "surrogateescape"), file.read()))
     return digest.hexdigest()
 
 
