@@ -78,8 +78,7 @@ def offer(function: Any, lines: list[str], offers: list[Offer]) -> None:
         exec(compile("\n".join([*text, *lines[done:]]), f"{GENERATED}{name}>", "exec"), scope, made)
         exchange(function, made[name].__code__)
 
-    if CHOSEN != "python":
-        await_machine(accept)
+    await_machine(accept)
 
 
 def find(op: Any, form: str, *more: Any) -> Any:
@@ -94,24 +93,22 @@ def exchange(function: Any, code: Any) -> None:
 
 
 def await_machine(accept: Callable[[], None]) -> None:
-    """Call ``accept`` when machine code is there, or now."""
-    _waiting.append(accept)
-    if _finders:
-        _accept_all()
+    """Call ``accept`` when machine code is there, or now if it is; never where wrappers stay as they are."""
+    if CHOSEN != "python":
+        _waiting.append(accept)
+        if _finders:
+            _accept_all()
 
 
 def when_there(name: str, accept: Callable[[Any], Any]) -> None:
     """Have ``accept`` called with the function of machine code of that name as soon as it is there, if ever."""
 
     def take() -> None:
-        machine = _finders[0](name, "alone")
+        machine = find(name, "alone")
         if machine is not None:
             accept(machine)
 
-    if CHOSEN != "python":
-        _waiting.append(take)
-        if _finders:
-            _accept_all()
+    await_machine(take)
 
 
 def found(op: Any, form: str) -> Any:
@@ -121,10 +118,7 @@ def found(op: Any, form: str) -> Any:
 
 def once_there(module: str) -> None:
     """Have ``take_over()`` of a module, which is imported then, called when machine code is there."""
-    if CHOSEN != "python":
-        _waiting.append(lambda: importlib.import_module(module).take_over())
-        if _finders:
-            _accept_all()
+    await_machine(lambda: importlib.import_module(module).take_over())
 
 
 def _accept_all() -> None:

@@ -10,12 +10,14 @@ lines as before. A function whose source is not at hand, or is not what it was m
 from __future__ import annotations
 
 import ast
+import dis
 import inspect
+import tokenize
 from collections.abc import Callable
 from types import CodeType
 from typing import Any, TypeVar
 
-from .machine_calls import CHOSEN, Offer, await_machine, exchange, find
+from .machine_calls import Offer, await_machine, exchange, find
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -39,8 +41,7 @@ def asks(form: str, arguments: str, condition: str = "", answer: str = "m") -> C
                     function.__globals__[name] = machine
                     exchange(function, code)
 
-        if CHOSEN != "python":
-            await_machine(accept)
+        await_machine(accept)
         return function
 
     return declare
@@ -50,22 +51,16 @@ def _with_question(function: Any, question: list[str]) -> CodeType | None:
     """A function's code with lines in front; None where its source is unknown."""
     code = function.__code__
     try:
-        lines, first = inspect.getsourcelines(code)
-    except OSError:
+        tree = _source_of(code)
+        inner = next((node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == code.co_name), None)
+        if inner is None:
+            return None
+        inner.decorator_list = []
+        same = _compiled(tree, code)
+    except (OSError, SyntaxError, ValueError, tokenize.TokenError):  # no source, or the file is another one by now
         return None
-    text, start = "".join(lines), first - 1
-    if text[:1].isspace():  # in a class or a function
-        text, start = f"def outer({', '.join(code.co_freevars)}):\n{text}", start - 1
-    try:
-        tree = ast.parse(text)
-    except SyntaxError:
-        return None
-    ast.increment_lineno(tree, start)
-    inner = next(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name != "outer")
-    inner.decorator_list = []
-    same = _compiled(tree, code)
     if same is None or _facts(same) != _facts(code):
-        return None  # the file is another one by now
+        return None
     place = int(ast.get_docstring(inner) is not None)
     asked = ast.parse("\n".join(question)).body
     for node in (each for statement in asked for each in ast.walk(statement)):
@@ -73,6 +68,15 @@ def _with_question(function: Any, question: list[str]) -> CodeType | None:
             ast.copy_location(node, inner.body[place])
     inner.body[place:place] = asked
     return _compiled(tree, code)
+
+
+def _source_of(code: CodeType) -> ast.Module:
+    """The lines of a function as a module; one that stands in a class or a function has another function around it."""
+    lines, first = inspect.getsourcelines(code)
+    text, start = "".join(lines), first - 1
+    if text[:1].isspace():
+        text, start = f"def outer({', '.join(code.co_freevars)}):\n{text}", start - 1
+    return ast.increment_lineno(ast.parse(text), start)
 
 
 def _compiled(tree: ast.Module, model: CodeType) -> CodeType | None:
@@ -88,7 +92,10 @@ def _facts(code: CodeType) -> Any:
     """Facts that two functions share which were written alike; which instruction loads a method depends on the rest of the file."""
     lines = [line for _, _, line in code.co_lines() if line]
     consts = [const for const in code.co_consts if not isinstance(const, CodeType)]
-    return code.co_names, code.co_varnames, code.co_freevars, consts, sorted(set(lines))[1:]  # it begins at its decorators, or not
+    steps = dis.get_instructions(code)
+    operators = [(each.opname, each.argrepr) for each in steps if each.opname.endswith("_OP") or each.opname.startswith("UNARY_")]
+    begun = sorted(set(lines))[1:]  # it begins at its decorators, or not
+    return code.co_names, code.co_varnames, code.co_freevars, consts, operators, begun
 
 
 _FUTURE = annotations.compiler_flag
