@@ -205,3 +205,22 @@ def test_integers_of_more_than_64_bits_do_not_wrap(number: int) -> None:
         with pytest.raises(OverflowError):
             call()
     assert x.tolist() == [0, 1, 2] and (x + (2**64 - 1)).tolist() == [-1, 0, 1]
+
+
+@pytest.mark.parametrize("number", [1 << 64, -(1 << 63) - 1, 1 << 70])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool], ids=str)
+def test_integers_of_more_than_64_bits_fill_nothing(dtype: torch.dtype, number: int) -> None:
+    x = torch.ones(3, dtype=dtype)
+    calls = (
+        lambda: torch.full((2,), number, dtype=dtype),
+        lambda: torch.full_like(x, number),
+        lambda: x.new_full((2,), number),
+        lambda: x.fill_(number),
+        lambda: x.masked_fill(x > 0, number),
+        lambda: torch.where(x > 0, x, number),
+        lambda: x.__setitem__(0, number),
+    )
+    for call in calls:
+        with pytest.raises(OverflowError):
+            call()
+    assert x.tolist() == [1, 1, 1] and torch.full((2,), (1 << 64) - 1, dtype=torch.float64).tolist() == [2.0**64] * 2

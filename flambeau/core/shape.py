@@ -91,6 +91,19 @@ def one_by_one(operation: str, sizes: tuple[Any, ...], named: Any, name: str = "
     return (named,)
 
 
+def index_of(value: Any, name: str = "dim") -> int:
+    """An argument as an int: ints, NumPy ints and one-element integer tensors pass.
+
+    Raises:
+        TypeError: a value of another kind.
+    """
+    try:
+        return value.__index__()
+    except AttributeError as error:
+        pass_on(error)
+        raise TypeError(f"argument '{name}' must be int, not {type(value).__name__}") from None
+
+
 def wrap_dim(dim: int, ndim: int) -> int:
     """``dim`` counted from the front.
 
@@ -108,11 +121,10 @@ def wrap_dims(dims: int | Sequence[int] | None, ndim: int, *, empty_is_all: bool
     if dims is None:
         return tuple(range(ndim))
     if not isinstance(dims, (tuple, list)):
-        single: Any = dims  # whatever has an index
-        return (wrap_dim(single.__index__(), ndim),)
+        return (wrap_dim(index_of(dims), ndim),)
     if not dims and empty_is_all:
         return tuple(range(ndim))
-    wrapped = tuple([dim if dim.__class__ is int and 0 <= dim < ndim else wrap_dim(dim.__index__(), ndim) for dim in dims])
+    wrapped = tuple([dim if dim.__class__ is int and 0 <= dim < ndim else wrap_dim(index_of(dim), ndim) for dim in dims])
     if len(set(wrapped)) != len(wrapped):
         twice = next(d for d in wrapped if wrapped.count(d) > 1)
         raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")

@@ -17,7 +17,7 @@ from .calls.machine_calls import counted
 from .calls.questions import asks
 from .device import cpu, device
 from .layout import is_contiguous_as, is_uneven, sparse_coo, sparse_csr, strided
-from .shape import Size, contiguous_strides, element_strides, wrap_dim
+from .shape import Size, contiguous_strides, element_strides, index_of, wrap_dim
 from .state import INFERENCE, changes, dispatchers, grad_enabled, inferring, interposed, modes, profiling, thread, unrecorded
 from .storage import TypedStorage, UntypedStorage
 from .tape.hooks import RemovableHandle, hooked_leaves
@@ -145,7 +145,7 @@ class Tensor:
         if dim is None:
             return _size(Size, self._array.shape)
         shape = self._array.shape
-        wrapped = wrap_dim(dim.__index__(), len(shape))
+        wrapped = wrap_dim(index_of(dim), len(shape))
         if not shape:
             raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
         return shape[wrapped]
@@ -557,15 +557,20 @@ class Tensor:
 
     def _real_item(self, kind: str) -> Any:
         """The one element; a complex one must have no imaginary part."""
-        value = self.item()
+        value = self._only_item()
         if value.__class__ is not complex:
             return value
         if value.imag:
             raise RuntimeError(f"value cannot be converted to type {kind} without overflow")
         return value.real
 
+    def _only_item(self) -> Any:
+        if self._array.size != 1:
+            raise ValueError("only one element tensors can be converted to Python scalars")
+        return self.item()
+
     def __complex__(self) -> complex:
-        return complex(self.item())
+        return complex(self._only_item())
 
     def __index__(self) -> int:
         if self._array.size != 1 or self._array.dtype.kind not in "iub":

@@ -177,6 +177,7 @@ def full(new: Creation, size: Sequence[int], fill_value: Any) -> Any:
         A new contiguous tensor of shape ``size``.
     Raises:
         RuntimeError: a value that ``dtype`` cannot hold, or a negative size.
+        OverflowError: an integer of more than 64 bits.
         TypeError: a ``size`` that is no sequence, or a ``fill_value`` that is no number.
     Source: torch.full.
     Example:
@@ -273,8 +274,10 @@ def empty_like(new: Creation, input: TensorLike, *, memory_format: Any = None) -
     return _like(new, input, memory_format)
 
 
-# Numbers that no float32 is too small for; the slow path tells the others from infinity.
-_OF_ANY_FLOAT = "(fill_value.__class__ is float or fill_value.__class__ is int) and -1e38 < fill_value < 1e38"
+# Numbers that no float32 is too small for, integers of 64 bits; the slow path tells the others from infinity.
+_OF_ANY_FLOAT = (
+    "(fill_value.__class__ is float and -1e38 < fill_value < 1e38 or fill_value.__class__ is int and -(1 << 63) <= fill_value < 1 << 63)"
+)
 _FULL_LIKE = _LIKE.format(_FILLED.format("a.shape", "a.dtype", "fill_value"))
 
 
@@ -290,6 +293,7 @@ def full_like(new: Creation, input: TensorLike, fill_value: Any, *, memory_forma
         A new tensor of ``input``'s shape.
     Raises:
         RuntimeError: a value that the dtype cannot hold.
+        OverflowError: an integer of more than 64 bits.
         TypeError: ``input`` is no tensor.
     Source: torch.full_like.
     Example:

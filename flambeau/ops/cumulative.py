@@ -12,7 +12,7 @@ from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array
 from ..core.calls.out import EXACT, Out
 from ..core.calls.registry import Declare, composite, op
-from ..core.shape import wrap_dim, wrap_dims
+from ..core.shape import index_of, wrap_dim, wrap_dims
 from ..core.state import grad_enabled
 from .arithmetic import reject
 from .exponential import complex_logaddexp
@@ -26,7 +26,7 @@ _TOTALS = {"f": np.dtype(np.float64), "F": np.dtype(np.complex128)}  # in which 
 
 
 def _prepare(input: Any, dim: int, *rest: Any) -> tuple[Any, ...]:
-    return (input, wrap_dim(dim.__index__(), input._array.ndim), *rest)
+    return (input, wrap_dim(index_of(dim), input._array.ndim), *rest)
 
 
 def reversed_cumsum(grad: Any, dim: int) -> Any:

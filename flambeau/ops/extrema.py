@@ -12,7 +12,7 @@ from ..core.calls.annotations import Tensor
 from ..core.calls.out import EXACT, Out, same_dtype
 from ..core.calls.registry import Declare, composite, documented, op, resolve
 from ..core.layout import row_major
-from ..core.shape import reduced_shape, wrap_dim, wrap_dims
+from ..core.shape import index_of, reduced_shape, wrap_dim, wrap_dims
 from ..core.tensor import Tensor as TensorType
 from .arithmetic import reject
 from .reduction import array_dims, kept, lies_as_pytorchs
@@ -227,7 +227,7 @@ max_of_all, min_of_all = _all_extremum("max", np.maximum), _all_extremum("min", 
 
 def _canonicalize_along(operation: str, input: Any, dim: int, keepdim: bool) -> tuple[Any, ...]:
     reject(operation, input._array, "c")
-    dim = wrap_dim(dim.__index__(), input._array.ndim)
+    dim = wrap_dim(index_of(dim), input._array.ndim)
     require_elements(operation, input._array, dim)
     return (input, dim, keepdim)
 
@@ -408,7 +408,7 @@ def _canonicalize_position(operation: str, input: Any, dim: Any, keepdim: bool) 
     if dim is None:
         require_elements(operation, array, None, IndexError)
         return (input, None, keepdim)
-    dim = wrap_dim(dim.__index__(), array.ndim)
+    dim = wrap_dim(index_of(dim), array.ndim)
     require_elements(operation, array, dim)
     return (input, dim, keepdim)
 

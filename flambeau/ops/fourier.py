@@ -19,7 +19,7 @@ from ..core.calls.annotations import Tensor
 from ..core.calls.casting import cast_array
 from ..core.calls.creation import Creation
 from ..core.calls.registry import Declare, composite, factory, op
-from ..core.shape import wrap_dim, wrap_dims
+from ..core.shape import index_of, wrap_dim, wrap_dims
 from .padding import constant_pad_nd
 from .ranges import progression
 
@@ -255,7 +255,7 @@ def _sizes_and_dims(input: Any, s: Any, dim: Any) -> tuple[list[int], tuple[int,
         dims = (dim,) if hasattr(dim, "__index__") else tuple(dim)
         if dims and not input.ndim:
             raise IndexError(f"Dimension specified as {dims[0]} but tensor has no dimensions")
-        dims = tuple([wrap_dim(place.__index__(), input.ndim) for place in dims])
+        dims = tuple([wrap_dim(index_of(place), input.ndim) for place in dims])
         if len(set(dims)) < len(dims):
             raise RuntimeError("FFT dims must be unique")
     if given is not None:

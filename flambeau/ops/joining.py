@@ -14,7 +14,7 @@ from ..core.calls.interruption import pass_on
 from ..core.calls.out import Out
 from ..core.calls.registry import Declare, composite, op, other_names, resolve
 from ..core.layout import contiguous_format, empty_strided_array, format_strides, suggested_format
-from ..core.shape import Size, broadcast_shape, part_of, restrided, sizes_of, view_strides, wrap_dim
+from ..core.shape import Size, broadcast_shape, index_of, part_of, restrided, sizes_of, view_strides, wrap_dim
 from ..core.tensor import Tensor as TensorType
 from .creation import empty
 from .small import LIMIT
@@ -37,7 +37,7 @@ def _canonicalize_cat(tensors: Any, dim: int) -> tuple[Any, ...]:
     if not used:
         return (tensors, 0)
     first = used[0][1]
-    dim = wrap_dim(dim.__index__(), len(first))
+    dim = wrap_dim(index_of(dim), len(first))
     for position, shape in used:
         if len(shape) != len(first):
             raise RuntimeError(f"Tensors must have same number of dimensions: got {len(first)} and {len(shape)}")
@@ -134,7 +134,7 @@ def _canonicalize_stack(tensors: Any, dim: int) -> tuple[Any, ...]:
     if not len(tensors):
         raise RuntimeError("stack expects a non-empty TensorList")
     shape = tensors[0]._array.shape
-    dim = wrap_dim(dim.__index__(), len(shape) + 1)
+    dim = wrap_dim(index_of(dim), len(shape) + 1)
     for position, tensor in enumerate(tensors):
         if tensor._array.shape != shape:
             raise RuntimeError(

@@ -17,7 +17,7 @@ from ..core.calls.annotations import Tensor
 from ..core.calls.out import SILENT
 from ..core.calls.registry import composite, documented, method, op, view
 from ..core.layout import contiguous_format
-from ..core.shape import part_of, restrided, sizes_of, strided, with_strides, wrap_dim
+from ..core.shape import index_of, part_of, restrided, sizes_of, strided, with_strides, wrap_dim
 from ..core.state import grad_enabled
 from ..core.tape.history import check_writable, make_view, needs_grad, point_at, strided_node, take_geometry
 from ..core.tensor import Tensor as TensorType, storage_of
@@ -266,7 +266,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
                 f"split_sizes={sizes}"
             )
         return _split_sizes(tensor, sizes, dim)
-    piece = split_size_or_sections.__index__()
+    piece = index_of(split_size_or_sections, "split_size")
     if piece < 0:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={piece}")
     if piece == 0:

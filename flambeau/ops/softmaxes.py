@@ -18,7 +18,7 @@ from .small import HIGH, HIGH_BYTES, LIMIT, SQUARES, prepare_square  # noqa: F40
 
 
 def _prepare(input: Any, dim: int, dtype: Any) -> tuple[Any, ...]:
-    if not isinstance(dim, int):
+    if not isinstance(dim, (int, np.integer)) or isinstance(dim, bool):
         raise TypeError(f"softmax(): argument 'dim' (position 2) must be int, not {type(dim).__name__}")
     return input, wrap_dim(dim, input._array.ndim), dtype
 
@@ -73,10 +73,12 @@ def _fast(kernel: Any) -> Any:
 _any_softmax = _fast(_softmax)
 _exp, _divide, _dot_of = np.exp, np.divide, getattr(np.dot, "_implementation", np.dot)
 
+_LAST, _SECOND = -1, 1  # the objects, as CPython has each of them once: 1.0 and True are equal to one, and refused
+
 # The rows of small float32 matrices without large elements: no maximum has to be subtracted there, and a product with a matrix of
 # ones puts each row's sum at every place of the row, row-major, where the quotients go.
 _SMALL_SOFTMAX = (
-    "_divide(m := _exp(a), sums := _dot_of(m, ones), sums) if dtype is None and (dim == -1 or dim == 1) and d is F32 "
+    "_divide(m := _exp(a), sums := _dot_of(m, ones), sums) if dtype is None and (dim is _LAST or dim is _SECOND) and d is F32 "
     "and (ones := SQUARES.get(a.shape)) is not None and 1 not in a.tobytes()[HIGH].translate(HIGH_BYTES) "
     "else _other_softmax(a, dim, dtype) if a.size < THRESHOLD else large(a, dim, dtype)"
 )

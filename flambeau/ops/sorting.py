@@ -16,7 +16,7 @@ from ..core.calls.out import EXACT, EXACT_APART
 from ..core.calls.promotion import common_dtype
 from ..core.calls.registry import composite, op
 from ..core.layout import row_major
-from ..core.shape import wrap_dim
+from ..core.shape import index_of, wrap_dim
 from ..core.state import computed
 from ..core.tensor import wrap
 from .arithmetic import reject
@@ -69,7 +69,7 @@ def _to_places(grad: Any, result1: Any, dim: Any, input_shape: Any) -> Any:
 def _canonicalize_sort(input: Any, dim: Any, descending: bool, stable: Any) -> tuple[Any, ...]:
     if input.dtype.is_complex:
         raise RuntimeError("Sort currently does not support complex dtypes on CPU")
-    return (input, wrap_dim(-1 if dim is None else dim.__index__(), input._array.ndim), descending, stable)
+    return (input, wrap_dim(-1 if dim is None else index_of(dim), input._array.ndim), descending, stable)
 
 
 def _fast_sort(a: np.ndarray, dim: Any, descending: bool, stable: Any) -> Any:
@@ -160,8 +160,8 @@ def msort(input: Tensor) -> Any:
 # -- by rank --------------------------------------------------------------------------------------------------------------------
 def _canonicalize_topk(input: Any, k: Any, dim: Any, largest: bool, sorted: bool) -> tuple[Any, ...]:
     reject("topk", input._array, "c")
-    dim = wrap_dim(-1 if dim is None else dim.__index__(), input._array.ndim)
-    k = k.__index__()
+    dim = wrap_dim(-1 if dim is None else index_of(dim), input._array.ndim)
+    k = index_of(k, "k")
     size = input._array.shape[dim] if input._array.ndim else 1
     if not 0 <= k <= size:
         raise RuntimeError("selected index k out of range")
@@ -258,13 +258,13 @@ def topk(input: Tensor, k: int, dim: Any = -1, largest: bool = True, sorted: boo
 
 def _canonicalize_kth(input: Any, k: Any, dim: int, keepdim: bool) -> tuple[Any, ...]:
     reject("kthvalue", input._array, "c")
-    dim = wrap_dim(-1 if dim is None else dim.__index__(), input._array.ndim)
+    dim = wrap_dim(-1 if dim is None else index_of(dim), input._array.ndim)
     size = input._array.shape[dim] if input._array.ndim else 1
     if size == 0:
         raise IndexError(f"kthvalue(): Expected reduction dim {dim} to have non-zero size.")
     if not 1 <= k <= size:
         raise RuntimeError("kthvalue(): selected number k out of range for dimension " + str(dim))
-    return (input, k.__index__(), dim, keepdim)
+    return (input, index_of(k, "k"), dim, keepdim)
 
 
 def place_of_rank(array: np.ndarray, rank: int, dim: int) -> np.ndarray:

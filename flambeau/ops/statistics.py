@@ -17,7 +17,7 @@ from ..core.calls.out import EXACT
 from ..core.calls.registry import composite, op
 from ..core.calls.return_types import named_result
 from ..core.layout import row_major
-from ..core.shape import wrap_dim
+from ..core.shape import index_of, wrap_dim
 from ..core.state import computed
 from ..core.tensor import Tensor as TensorType, wrap
 from .arithmetic import reject
@@ -57,7 +57,7 @@ def _require_no_bool(name: str, kernel: str, array: Any) -> None:
 def _canonicalize_along(name: str) -> Any:
     def canonicalize(input: Any, dim: int, keepdim: bool) -> tuple[Any, ...]:
         array = input._array
-        dim = wrap_dim(dim.__index__(), array.ndim)
+        dim = wrap_dim(index_of(dim), array.ndim)
         require_elements(name, array, dim)
         if array.size or name != "mode":
             reject(name, array, "c")

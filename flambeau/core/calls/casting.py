@@ -86,6 +86,14 @@ def opmath(array: Any) -> Any:
     return array if array is None or array.dtype.num not in _REDUCED else cast_array(array, dtypes.float32)
 
 
+def require_64_bits(value: int) -> None:
+    """Raises:
+    OverflowError: an integer that has no place in 64 bits, with a sign or without.
+    """
+    if not -(1 << 63) <= value < 1 << 64:
+        raise OverflowError("int too big to convert" if value > 0 else "can't convert negative int to unsigned")
+
+
 def number_array(value: Any, dtype: dtypes.dtype) -> np.ndarray:
     """A Python number as a 0-d array; integers of 64 bits, with a sign or without, wrap around.
 
@@ -93,8 +101,7 @@ def number_array(value: Any, dtype: dtypes.dtype) -> np.ndarray:
         OverflowError: integers of more.
     """
     if isinstance(value, int) and not isinstance(value, bool) and dtype.category == dtypes.INTEGER:
-        if not -(1 << 63) <= value < 1 << 64:
-            raise OverflowError("int too big to convert" if value > 0 else "can't convert negative int to unsigned")
+        require_64_bits(value)
         bits = 8 * dtype.itemsize
         value &= (1 << bits) - 1
         if dtype.is_signed and value >> (bits - 1):
@@ -123,9 +130,12 @@ def checked_number(value: Any, dtype: dtypes.dtype) -> np.ndarray:
 
     Raises:
         RuntimeError: a number out of range, or a complex one for a real dtype.
+        OverflowError: an integer of more than 64 bits.
     """
     if isinstance(value, (np.ndarray, np.generic)):
         value = value.item()
+    if isinstance(value, int):
+        require_64_bits(value)
     if isinstance(value, complex) and not value.imag and not dtype.is_complex:
         value = value.real
     if dtype is dtypes.bool_:
@@ -148,6 +158,8 @@ def checked_number(value: Any, dtype: dtypes.dtype) -> np.ndarray:
 def filling_number(value: Any, dtype: dtypes.dtype) -> np.ndarray:
     """``checked_number`` for what fills or selects, where a number too large for float16 or bfloat16 is infinite."""
     if dtype in dtypes.REDUCED and isinstance(value, (int, float)):
+        if isinstance(value, int):
+            require_64_bits(value)
         return run_ignoring_fp(number_array, float(value), dtype)
     return checked_number(value, dtype)
 
