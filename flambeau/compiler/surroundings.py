@@ -6,7 +6,8 @@ questions. Did the program change any of that? Then replaying it would lose the 
 of a recording asks before each replay.
 
     globals and closures that code names       looked at before each call
-    attributes of objects, elements            the same, where code has their names and keys among its names and constants
+    attributes of objects, elements            the same, where code has their names and keys among its names and constants; all of them of
+                                               lists, short dictionaries, and those of plain values, and of objects where code has ``getattr``
     modules: attributes, members, hooks        looked at when ``core.state.changes`` has counted on, which is one comparison
     lists and dictionaries that are given      by the guard of the arguments; whether they change is seen here
     functions, methods                         by identity and defaults
@@ -19,13 +20,14 @@ import array
 import contextvars
 import functools
 import gc
+import operator
 import os
 import random
 import sys
 import threading
 import types
 from collections import deque
-from collections.abc import Callable, Container
+from collections.abc import Callable, Collection, Container
 from typing import Any
 
 import numpy as np
@@ -42,9 +44,12 @@ _PACKAGE = __name__.partition(".")[0]
 PLAIN: Any = (bool, int, float, complex, str, bytes, type(None), dtype, range, slice, type(...))
 _OPAQUE = (types.ModuleType, types.BuiltinFunctionType, types.CodeType, np.dtype, np.generic, Generator)
 _LARGE = 1 << 14  # bytes of an array of NumPy's, whose contents are compared before each call
+_NAMESPACES = frozenset(("types", "argparse"))  # modules of Python's whose objects are a program's, as far as it has any
+_VALUES = (*PLAIN, Tensor)
 _MOST = 20_000  # objects: beyond that a program is not watched, and so not compiled
 _DEEPEST = 8
-_SHORT = 64  # elements of a dict or set that are all compared before each call
+_SHORT = 64  # elements of a dict or set that are all compared before each call, whatever they are
+_COMPUTED = frozenset(("getattr", "vars", "__dict__", "attrgetter"))  # by which code reads attributes whose names it does not have
 
 # Functions of Python's that do not give the same twice, or that do something outside of the program.
 _OF_MODULES = frozenset(("time", "posix", "nt", "_socket", "select", "_io", "io", "_random", "random", "_datetime", "datetime", "secrets"))
@@ -148,7 +153,7 @@ class Place:
             now = self.read()
         except (KeyError, ValueError, AttributeError, RuntimeError):
             return False
-        return len(now) == len(self.saved) and all(map(_same, now, self.saved))
+        return len(now) == len(self.saved) and (all(map(operator.is_, now, self.saved)) or all(map(_same, now, self.saved)))
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -159,6 +164,11 @@ def _same(a: Any, b: Any) -> bool:
     if isinstance(a, PLAIN):
         return (bool(a == b) and (bool(a) or repr(a) == repr(b))) or a != a  # 0.0 and -0.0 are two numbers
     return a.__class__ is tuple and len(a) == len(b) and all(map(_same, a, b))
+
+
+def _is_compared(values: Collection[Any]) -> bool:
+    """Whether all elements of a dict or set are compared before each call: no large registry of objects, which others may add to."""
+    return len(values) <= _SHORT or all(isinstance(each, _VALUES) for each in values)
 
 
 class Surroundings:
@@ -185,7 +195,7 @@ class Surroundings:
         self._streams: list[Any] = []
         self._random = self._random_state()
         self._pending: list[tuple[Any, int, str]] = []
-        self._objects: list[tuple[Any, str]] = []  # attributes by name, and a label
+        self._objects: list[tuple[Any, str, bool]] = []  # attributes by name, a label, and whether code may compute the names
         self._new: dict[int, Any] = {}  # objects that the program made
         self._given = False  # whether tensors that are found are an argument's, and no tensors of the program
         self.visit(function)
@@ -290,12 +300,13 @@ class Surroundings:
             self._optimizer(value, depth)
         elif isinstance(value, list | deque | tuple | set | frozenset):
             if not isinstance(value, tuple | frozenset):
-                self._place(f"{name} (a {type(value).__name__})", lambda: list(value), not isinstance(value, set) or len(value) <= _SHORT)
+                self._place(f"{name} (a {type(value).__name__})", lambda: list(value), not isinstance(value, set) or _is_compared(value))
             self._more(value, depth, name)
         elif isinstance(value, dict):
-            self._place(f"{name} (a dict)", lambda: [*value, *value.values()], len(value) <= _SHORT)
-            if len(value) > _SHORT:
-                self._objects.append((value, f"{name} (a dict)"))
+            is_compared = _is_compared(value.values())
+            self._place(f"{name} (a dict)", lambda: [*value, *value.values()], is_compared)
+            if not is_compared:
+                self._objects.append((value, f"{name} (a dict)", False))
             self._more(value.values(), depth, name)
         elif isinstance(value, contextvars.ContextVar):
             self._place(f"{name} (a context variable)", lambda: [value.get(None)])
@@ -321,7 +332,7 @@ class Surroundings:
         self._place(label, lambda: [len(members)], text="len({it})", it=members)  # one more may hide a base class's
         for value in members.values():
             self._defaults(value.__func__ if isinstance(value, staticmethod | classmethod) else value)
-        self._objects.append((members, label))
+        self._objects.append((members, label, False))
         if named:
             self._place(label, lambda: [members.get(name) for name in named], False)
             self._more(named.values(), 0, label)
@@ -360,7 +371,7 @@ class Surroundings:
         # what objects of a library count is no value that code reads; of Python's own it is where code has the name, as in a namespace
         self.places.append(Place(label, lambda: [*members, *members.values()], None if _is_of_library(type(value).__module__) else False))
         if not _is_of_package(value):
-            self._objects.append((members, label))
+            self._objects.append((members, label, not _is_of_library(type(value).__module__) or type(value).__module__ in _NAMESPACES))
             self._place(label, lambda: [len(members)], text="len({it})", it=members)  # one more may hide the class's
         self._more(members.values(), depth, name)
 
@@ -492,9 +503,10 @@ class Surroundings:
     def watched(self) -> tuple[list[Place], list[Place]]:
         """Places to look at before each call, and those to look at when modules or tensors may have changed."""
         always = [place for place in self.places if place.always]
-        for members, label in self._objects:
+        is_computed = not self._names.isdisjoint(_COMPUTED)
+        for members, label, may_be_computed in self._objects:
             for name in members:
-                if name in self._names:
+                if name in self._names or (is_computed and may_be_computed):
                     always.append(Place(label, functools.partial(_read_item, members, name), True, f"{{it}}[{name!r}]", members))
         return always, [place for place in self.places if place.always is False]
 

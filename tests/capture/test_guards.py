@@ -525,6 +525,17 @@ def large_dictionaries() -> Any:
 
 
 @reached
+def what_code_has_no_names_of() -> Any:
+    table, some, made = {f"n{i}": float(i) for i in range(200)}, set(range(200)), Config()
+    changes = [lambda: table.update(n3=7.0), lambda: some.discard(4), lambda: setattr(made, "power", 3)]
+
+    def function(x: Any, key: str) -> Any:
+        return x * table["n" + key] * (2 if int(key) + 1 in some else 5) + getattr(made, "pow" + f"{key[:0]}er")
+
+    return function, "3", changes
+
+
+@reached
 def defaults() -> Any:
     def function(x: Any, by: Any = (2.0,), *, more: float = 1.0) -> Any:
         return x * by[0] * more
