@@ -6,8 +6,9 @@ questions. Did the program change any of that? Then replaying it would lose the 
 of a recording asks before each replay.
 
     globals and closures that code names       looked at before each call
-    attributes of objects, elements            the same, where code has their names and keys among its names and constants; all of them of
-                                               lists, short dictionaries, and those of plain values, and of objects where code has ``getattr``
+    attributes of objects, elements            the same, where code has their names and keys among its names and constants
+    all elements                               the same, of lists, of short dictionaries and those of plain values; of objects' attributes
+                                               where code computes names of some
     modules: attributes, members, hooks        looked at when ``core.state.changes`` has counted on, which is one comparison
     lists and dictionaries that are given      by the guard of the arguments; whether they change is seen here
     functions, methods                         by identity and defaults

@@ -10,6 +10,7 @@ from ..core import dtype as dtypes
 from ..core.tensor import Tensor
 from ..ops.from_data import tensor
 from ..ops.statistics import histogram
+from ..ops.views import view_as_real
 from ..utils._pytree import tree_flatten
 from .program import ONNXProgram
 
@@ -45,9 +46,9 @@ class VerificationInfo:
 
     @classmethod
     def from_tensors(cls, name: str, expected: Any, actual: Any) -> VerificationInfo:
-        """Compare two tensors, or numbers, of one shape."""
+        """Compare two tensors, or numbers, of one shape; those of complex numbers by parts, of which models have pairs."""
         expected, actual = (value.detach() if isinstance(value, Tensor) else tensor(value) for value in (expected, actual))
-        one, other = (value.to(dtypes.float32) if value.dtype == dtypes.bool_ else value for value in (expected, actual))
+        one, other = map(_as_real, (expected, actual))
         difference = (one - other).abs()
         share = difference / (one.abs() + _LEAST)
         edges = tensor(_EDGES, dtype=dtypes.float32)
@@ -61,6 +62,12 @@ class VerificationInfo:
         for name in ("abs_diff_hist", "rel_diff_hist"):
             found[name] = [part.tolist() for part in found[name]]
         return {**found, "expected_dtype": str(self.expected_dtype), "actual_dtype": str(self.actual_dtype)}
+
+
+def _as_real(value: Tensor) -> Tensor:
+    if value.dtype.is_complex:
+        return view_as_real(value)
+    return value.to(dtypes.float32) if value.dtype == dtypes.bool_ else value
 
 
 def verify_onnx_program(

@@ -586,6 +586,8 @@ def test_models_are_verified() -> None:
     assert info.abs_diff_hist[0].tolist() == [1, 0, 0, 0, 1, 0, 1, 0, 0] and info.rel_diff_hist[0].tolist() == [1, 0, 0, 0, 0, 0, 1, 0, 1]
     assert info.asdict()["expected_dtype"] == "torch.float32" and info.max_rel_diff == pytest.approx(1e4, rel=1e-3)
     assert VerificationInfo.from_tensors("y", True, False).max_abs_diff == 1
+    pairs = torch.tensor([[1.0, 1.0], [2.0, -3.0]])
+    assert VerificationInfo.from_tensors("y", torch.view_as_complex(pairs), pairs + 0.25).abs_diff_hist[0].sum() == 4
     assert VerificationInfo.from_tensors("y", torch.ones(0), torch.ones(0)).max_abs_diff == float("inf")
 
 
