@@ -135,6 +135,17 @@ def test_programs_with_and_without_kernels_agree(name, dtype):
     _same(operation, *[torch.randn(shape, dtype=dtype) for shape in shapes])
 
 
+@pytest.mark.parametrize("size", [3, 80])
+@pytest.mark.parametrize("name", ["addmm", "addmv", "addbmm", "baddbmm"])
+def test_what_has_a_factor_of_zero_does_not_show(name, size):
+    shapes = {"addmm": ((), (), ()), "addmv": ((), (), None), "addbmm": ((), (4,), (4,)), "baddbmm": ((4,), (4,), (4,))}[name]
+    input, a, b = (torch.ones(size) if lead is None else torch.ones(*lead, size, size) for lead in shapes)
+    input = input[0] if name == "addmv" else input
+    operation, nan = getattr(torch, name), float("nan")
+    assert torch.equal(operation(input, a * nan, b, alpha=0), input)
+    assert torch.equal(operation(input * nan, a, b, beta=0), torch.full_like(input, 4.0 * size if name == "addbmm" else size))
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("columns", [1, 7, 8, 64, 1001])
 def test_a_matrix_and_a_vector_read_nothing_else(columns, dtype):

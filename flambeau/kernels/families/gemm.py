@@ -346,9 +346,11 @@ def linear(input: np.ndarray, weight: np.ndarray, bias: Any = None, least: int =
 
 
 def _added(product: np.ndarray | None, input: np.ndarray, beta: Any, alpha: Any) -> np.ndarray | None:
-    """``beta * input + alpha * product``, in the product's memory; with beta 0 whatever ``input`` holds is ignored."""
+    """``beta * input + alpha * product``, in the product's memory; what has a factor of 0 is ignored, whatever it holds."""
     if product is not None:
-        if alpha != 1:
+        if alpha == 0:
+            product.fill(0)
+        elif alpha != 1:
             product *= product.dtype.type(alpha)
         if beta != 0:
             product += input if beta == 1 else input * input.dtype.type(beta)

@@ -22,10 +22,12 @@ def _scaled(grad: Any, factor: Any) -> Any:
 
 
 def _plus(input: np.ndarray, product: np.ndarray, beta: Any, alpha: Any) -> np.ndarray:
-    """``beta * input + alpha * product``, row-major; with beta 0 whatever ``input`` holds is ignored, NaN too."""
+    """``beta * input + alpha * product``, row-major; with a factor of 0 whatever ``input`` or the product holds is ignored, NaN too."""
     if product.dtype.kind in "biu":
         beta, alpha = int(beta), int(alpha)
-    if alpha != 1:
+    if alpha == 0:
+        product = np.zeros_like(product)
+    elif alpha != 1:
         product = product * product.dtype.type(alpha)
     if beta == 0:
         return row_major(product)
@@ -106,7 +108,8 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: An
     Args:
         input: broadcastable to the product's shape; ignored where beta is 0, so that its NaN do not show.
         mat1, mat2: matrices ``(n, m)`` and ``(m, p)``.
-        beta, alpha: factors. The old argument orders ``(beta, input, alpha, ...)`` and ``(input, beta, alpha, ...)`` are understood.
+        beta, alpha: factors. Where alpha is 0, NaN of the product do not show, as in BLAS. The old argument orders
+            ``(beta, input, alpha, ...)`` and ``(input, beta, alpha, ...)`` are understood.
     Returns:
         A new tensor ``(n, p)`` of the operands' dtype.
     Raises:
@@ -139,7 +142,8 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any 
     Args:
         input: broadcastable to the product's shape; ignored where beta is 0, so that its NaN do not show.
         mat, vec: a matrix ``(n, m)`` and a vector ``(m)``.
-        beta, alpha: factors. The old argument orders ``(beta, input, alpha, ...)`` and ``(input, beta, alpha, ...)`` are understood.
+        beta, alpha: factors. Where alpha is 0, NaN of the product do not show, as in BLAS. The old argument orders
+            ``(beta, input, alpha, ...)`` and ``(input, beta, alpha, ...)`` are understood.
     Returns:
         A new tensor ``(n)`` of the operands' dtype.
     Raises:
@@ -174,7 +178,8 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
     Args:
         input: broadcastable to the product's shape; ignored where beta is 0, so that its NaN do not show.
         batch1, batch2: ``(b, n, m)`` and ``(b, m, p)``.
-        beta, alpha: factors. The old argument orders ``(beta, input, alpha, ...)`` and ``(input, beta, alpha, ...)`` are understood.
+        beta, alpha: factors. Where alpha is 0, NaN of the product do not show, as in BLAS. The old argument orders
+            ``(beta, input, alpha, ...)`` and ``(input, beta, alpha, ...)`` are understood.
     Returns:
         A new tensor ``(n, p)`` of the operands' dtype.
     Raises:
@@ -208,7 +213,8 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alp
     Args:
         input: broadcastable to the product's shape; ignored where beta is 0, so that its NaN do not show.
         batch1, batch2: ``(b, n, m)`` and ``(b, m, p)``.
-        beta, alpha: factors. The old argument orders ``(beta, input, alpha, ...)`` and ``(input, beta, alpha, ...)`` are understood.
+        beta, alpha: factors. Where alpha is 0, NaN of the product do not show, as in BLAS. The old argument orders
+            ``(beta, input, alpha, ...)`` and ``(input, beta, alpha, ...)`` are understood.
     Returns:
         A new tensor ``(b, n, p)`` of the operands' dtype.
     Raises:
@@ -264,7 +270,8 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
         product = np.logical_and.outer(vec1, vec2) & bool(alpha)
         result = np.logical_or(product, input) if beta else row_major(product)
     else:
-        result = _plus(input, np.multiply.outer(vec1, vec2), beta, alpha)
+        product = np.multiply.outer(vec1, vec2)
+        result = _plus(input, product * product.dtype.type(alpha), beta, 1)  # NaN of vectors show whatever alpha is
     return result if input.flags.c_contiguous else laid_out_elementwise(result, [input, vec1[:, None], vec2], False)
 
 
