@@ -19,7 +19,7 @@ import numpy as np
 from ...core.arrays.native import native
 from ..compiler import target as targets
 from ..compiler.memory import empty
-from . import fourier_lanes, fourier_mirrors, fourier_rows
+from . import fourier_lanes, fourier_rows
 
 _SHORT = 8  # registers of complex elements up to which rows are transformed as many at a time as a register has lanes
 LONG = 1 << 16  # elements of rows that are transformed as matrices, in two steps
@@ -29,16 +29,12 @@ _EXPONENTS = {False: {"backward": 0.0, "ortho": 0.5, "forward": 1.0}, True: {"ba
 
 
 class _Plans(NamedTuple):
-    """The rows' transforms, then the columns' of each dimension before; shape and dtype of the result.
-
-    Where ``mirror`` is not None, that is half of the result, from which it makes the whole one.
-    """
+    """The rows' transforms, then the columns' of each dimension before; shape and dtype of the result."""
 
     rows: Callable[..., None]
     columns: list[Callable[..., None]]
     shape: tuple[int, ...]
     dtype: np.dtype
-    mirror: Callable[[np.ndarray, np.ndarray], None] | None
 
 
 @native("_fourier")
@@ -48,16 +44,12 @@ def transformed(name: str, array: np.ndarray, size: int | None, dims: int, norm:
     plans = _plans(name, array.dtype, array.shape, pitch, size, dims, norm)
     if plans is None:
         return None
-    rows, columns, shape, dtype, mirror = plans
+    rows, columns, shape, dtype = plans
     result = empty(shape, dtype)
     rows(array if pitch or array.flags.c_contiguous else np.ascontiguousarray(array), result)
     for plan in columns:
         plan(result, result)
-    if mirror is None:
-        return result
-    whole = empty((*shape[:-1], array.shape[-1]), dtype)
-    mirror(result, whole)
-    return whole
+    return result
 
 
 def _pitch(array: np.ndarray) -> int:
@@ -73,7 +65,7 @@ def _pitch(array: np.ndarray) -> int:
 def _plans(name: str, dtype: np.dtype, shape: tuple[int, ...], pitch: int, size: int | None, dims: int, norm: str) -> _Plans | None:
     kind, inverse = _KINDS[name], name in ("ifftn", "ihfftn", "irfftn")
     if dtype.kind == "f" and kind == "complex":
-        kind = "whole" if dims == 1 else "from_real"
+        kind = "whole"
     *outer, length = shape
     points, real = length if size is None else size, np.dtype(dtype.char.lower())
     if real.itemsize not in (4, 8) or (kind in ("complex", "to_real")) != (dtype.kind == "c"):
@@ -95,7 +87,6 @@ def _plans(name: str, dtype: np.dtype, shape: tuple[int, ...], pitch: int, size:
         [plan for plan in columns if plan is not None],
         (*outer, last),
         real if kind == "to_real" else np.result_type(real, np.complex64),
-        fourier_mirrors.plan(real, shape, dims) if dtype.kind == "f" and name in ("fftn", "ifftn") and dims > 1 else None,
     )
 
 
