@@ -1,4 +1,4 @@
-"""Parts of Fourier transforms: those of a few elements in registers, halves of real rows, and the passes that a length takes."""
+"""Parts of Fourier transforms: those of a few elements in registers, halves of real rows, the passes that a length takes, and memory."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..compiler.language import Builder, Value
+from .microkernel import Scratch, borrow, give_back
 
 Complex = tuple[Value, Value]
 
@@ -155,3 +156,30 @@ def radices_of(n: int, registers: int, lanes: int = 1) -> tuple[float, tuple[int
         return found
 
     return rest(1)
+
+
+# -- memory of a thread -------------------------------------------------------------------------------------------------------------------
+def chunks_in_memory(k: Builder, element: str, o: Any, stack: Value | None, body: Callable[[Value, Value], None]) -> None:
+    """``body(chunk, memory)`` for each chunk, in ``stack``; where that is None, in a piece of the memory that the arguments ``o`` have."""
+
+    def chunk(c: Value) -> None:
+        if stack is not None:
+            body(c, stack)
+            return
+        piece = borrow(k, o.flags, o.pieces)
+        body(c, k.at(o.memory, piece * o.size, element))
+        give_back(k, o.flags, piece)
+
+    k.for_chunks(chunk)
+
+
+def with_memory(launch: Callable[..., None], scratch: Scratch | None) -> Callable[..., None]:
+    """Function ``launch(x, y)`` that takes such pieces first, where there are any."""
+    if scratch is None:
+        return lambda x, y: launch(x=x, y=y)
+
+    def run(x: np.ndarray, y: np.ndarray) -> None:
+        flags, memory = scratch.take()
+        launch(x=x, y=y, flags=flags, memory=memory)
+
+    return run

@@ -27,8 +27,19 @@ from ..compiler import target as targets
 from ..compiler.arguments import Array, Integer, Number, Record
 from ..compiler.build import kernel
 from ..compiler.language import Builder, Value
-from .fourier_butterflies import LENGTHS, Complex, put_together, radices_of, roots, taken_apart, times, transform_of
-from .microkernel import Scratch, borrow, give_back
+from .fourier_butterflies import (
+    LENGTHS,
+    Complex,
+    chunks_in_memory,
+    put_together,
+    radices_of,
+    roots,
+    taken_apart,
+    times,
+    transform_of,
+    with_memory,
+)
+from .microkernel import Scratch
 from .tiles import Tiles, below
 
 LONGEST = 4096  # elements: both halves of a thread's memory fit the second cache
@@ -272,15 +283,7 @@ def transforms(k: Builder, element: str, kind: str, radices: tuple[int, ...], is
         second = k.at(memory, o.size // 2, element)
         k.loop(c * o.per_chunk, k.least((c + 1) * o.per_chunk, o.groups), lambda g: lanes.group(kind, g, memory, second))
 
-    def chunk(c: Value) -> None:
-        if own is not None:
-            groups(c, own)
-        else:
-            piece = borrow(k, o.flags, o.pieces)
-            groups(c, k.at(o.memory, piece * o.size, element))
-            give_back(k, o.flags, piece)
-
-    k.for_chunks(chunk)
+    chunks_in_memory(k, element, o, own, groups)
 
 
 # -- plans --------------------------------------------------------------------------------------------------------------------------------
@@ -354,12 +357,4 @@ def plan(
         places["turns"] = _turns(n, inner).astype(dtype, "C")
     radices = tuple(sorted({int(radix) for radix in tables[1][:, 0]}))
     launch = transforms(element, kind, radices, is_short).bind(chunks, factors=tables[0], passes=tables[1], size=size, **places)
-
-    def run(x: np.ndarray, y: np.ndarray) -> None:
-        if scratch is None:
-            launch(x=x, y=y)
-        else:
-            flags, memory = scratch.take()
-            launch(x=x, y=y, flags=flags, memory=memory)
-
-    return run
+    return with_memory(launch, scratch)

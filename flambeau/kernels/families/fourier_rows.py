@@ -27,8 +27,19 @@ from ..compiler import target as targets
 from ..compiler.arguments import Array, Integer, Number, Record
 from ..compiler.build import kernel
 from ..compiler.language import SIZES, Builder, Value
-from .fourier_butterflies import LENGTHS, Complex, put_together, radices_of, roots, taken_apart, times, transform_of
-from .microkernel import Scratch, borrow, give_back
+from .fourier_butterflies import (
+    LENGTHS,
+    Complex,
+    chunks_in_memory,
+    put_together,
+    radices_of,
+    roots,
+    taken_apart,
+    times,
+    transform_of,
+    with_memory,
+)
+from .microkernel import Scratch
 from .tiles import transposed
 
 LONGEST = 1 << 17  # elements of a row; from there on it takes memory beyond the second cache
@@ -362,15 +373,7 @@ def row_transforms(k: Builder, element: str, kind: str, radices: Radices, is_chi
     def rows(c: Value, memory: Value) -> None:
         k.loop(c * o.per_chunk, k.least((c + 1) * o.per_chunk, o.rows), partial(one, memory))
 
-    def chunk(c: Value) -> None:
-        if stack is not None:
-            rows(c, stack)
-        else:
-            piece = borrow(k, o.flags, o.pieces)
-            rows(c, k.at(o.memory, piece * o.size, element))
-            give_back(k, o.flags, piece)
-
-    k.for_chunks(chunk)
+    chunks_in_memory(k, element, o, stack, rows)
 
 
 # -- plans --------------------------------------------------------------------------------------------------------------------------------
@@ -443,12 +446,4 @@ def plan(kind: str, dtype: np.dtype, rows: int, length: int, inverse: bool, scal
         pass_count=len(passes), n=n, length=length, rows=rows, x_pitch=pitch or x_pitch, y_pitch=y_pitch, per_chunk=per_chunk, scale=scale,
         sign=-1.0 if inverse else 1.0,
     )  # fmt: skip
-
-    if scratch is None:
-        return lambda x, y: launch(x=x, y=y)
-
-    def run(x: np.ndarray, y: np.ndarray) -> None:
-        flags, memory = scratch.take()
-        launch(x=x, y=y, flags=flags, memory=memory)
-
-    return run
+    return with_memory(launch, scratch)
