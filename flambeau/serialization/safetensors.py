@@ -113,8 +113,10 @@ def write_safetensors(file: Any, arrays: Mapping[str, tuple[dtypes.dtype, np.nda
     """Write arrays of these dtypes, by name, and notes. Those of large elements come first, so that each begins at a multiple of its own.
 
     Raises:
-        ValueError: a dtype that such files do not have.
+        ValueError: a dtype that such files do not have, or the name under which they have notes.
     """
+    if META in arrays:
+        raise ValueError(f"save: expected another name than {META}, under which safetensors files have notes")
     table: dict[str, Any] = {META: dict(notes)} if notes else {}
     ordered = sorted(arrays.items(), key=lambda item: (-item[1][0].itemsize, item[0]))
     end = 0

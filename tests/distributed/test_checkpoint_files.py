@@ -81,8 +81,21 @@ def test_safetensors_files_and_their_list(tmp_path) -> None:
     assert list(torch.load(tmp_path / "model-00001-of-00002.safetensors")) == ["x"]
     with pytest.raises(checkpoint.CheckpointException, match="got something else as epoch"):
         in_hugging_faces_form({"epoch": 3}, tmp_path)
+    with pytest.raises(checkpoint.CheckpointException, match="expected another name"):
+        in_hugging_faces_form({"__metadata__": X}, tmp_path)
     with pytest.raises(checkpoint.CheckpointException, match="Missing key in checkpoint state_dict: y"):
         from_hugging_faces_form({"y": X}, tmp_path)
+    with pytest.raises(checkpoint.CheckpointException, match="No such file or directory"):
+        from_hugging_faces_form({}, tmp_path / "elsewhere")
+
+
+def test_a_checkpoint_of_fewer_processes_takes_the_place_of_another_one(tmp_path) -> None:
+    (tmp_path / "sharded").mkdir()
+    parts(tmp_path / "sharded", [[0, 0], [2, 0]])
+    (tmp_path / "sharded" / f"{file_name(1, 1, 3)}.77.tmp").write_bytes(b"of a process that was killed")
+    in_hugging_faces_form({"x": X}, tmp_path, save_distributed=True, enable_consolidation=True)
+    assert os.listdir(tmp_path / "sharded") == [file_name(1, 1, 1)]
+    assert torch.equal(from_hugging_faces_form({"x": X * 0}, tmp_path)["x"], X)
 
 
 def parts(folder, note, shapes=((2, 3), (3, 3))):
@@ -98,6 +111,7 @@ def parts(folder, note, shapes=((2, 3), (3, 3))):
     ("note", "match"),
     [
         ([[0, 0], [3, 0]], "leave out elements of shape"),
+        ([[0, 0], [1, 0]], "or have some twice"),
         ([[0], [2, 0]], "cannot begin at"),
         ([[0, 0], [-1, 0]], "cannot begin at"),
         ([[0, 0], [2, True]], "cannot begin at"),

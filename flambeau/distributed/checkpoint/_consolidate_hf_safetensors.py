@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,12 +12,16 @@ import numpy as np
 
 from ... import distributed
 from ...core.dtype import dtype as DType
+from ...core.shape import Size
 from ...serialization.safetensors import Entry, read_array, read_table, write_safetensors
+from .default_planner import make_up
 from .filesystem import written_whole
+from .metadata import ChunkStorageMetadata
 
 __all__ = ["consolidate_safetensors_files", "consolidate_safetensors_files_on_every_rank"]
 
 INDEX, SUFFIX = "model.safetensors.index.json", ".safetensors"
+SHARDS = f"shard-*-model-*{SUFFIX}*"  # the files of all processes, and what was not finished of them
 SHARDING = "DCP_SHARDING_INFO"  # the note of where the parts of a file begin in their tensors
 
 _Part = tuple[Path, Entry, tuple[int, ...]]  # the last: where it begins
@@ -28,6 +31,11 @@ def file_name(number: int, count: int, shard: int | None = None) -> str:
     """The name of file ``number`` of ``count``; where each process writes its parts, of process ``shard``."""
     whole = f"model-{number:05}-of-{count:05}{SUFFIX}"
     return whole if shard is None else f"shard-{shard:05}-{whole}"
+
+
+def files_of(folder: str | os.PathLike[str]) -> list[Path]:
+    """The safetensors files of a folder, which has to be there."""
+    return sorted(path for path in Path(folder).iterdir() if path.name.endswith(SUFFIX))
 
 
 def begins_of(path: Path, entries: Mapping[str, Entry], notes: Mapping[str, str]) -> dict[str, tuple[int, ...]]:
@@ -62,7 +70,7 @@ def _parts_of(folder: str) -> dict[str, list[_Part]]:
         ValueError: a file does not say what it has parts of.
     """
     parts: dict[str, list[_Part]] = {}
-    for path in sorted(Path(folder).glob(f"*{SUFFIX}")):
+    for path in files_of(folder):
         with open(path, "rb") as file:
             entries, notes = read_table(file)
         if SHARDING not in notes:
@@ -77,14 +85,14 @@ def _whole(name: str, parts: Sequence[_Part]) -> tuple[DType, np.ndarray]:
     """A tensor of its parts.
 
     Raises:
-        ValueError: they have several dtypes or numbers of dimensions, or leave something out.
+        ValueError: they have several dtypes or numbers of dimensions, leave something out, or have it twice.
     """
     if len({(entry.dtype, len(entry.shape)) for _, entry, _ in parts}) > 1:
         raise ValueError(f"expected parts of one dtype and number of dimensions of {name}")
     ends = [[first + size for first, size in zip(begin, entry.shape, strict=True)] for _, entry, begin in parts]
     shape = [max(sizes) for sizes in zip(*ends, strict=True)]
-    if sum(math.prod(entry.shape) for _, entry, _ in parts) < math.prod(shape):
-        raise ValueError(f"the parts of {name} leave out elements of shape {tuple(shape)}")
+    if not make_up(shape, [ChunkStorageMetadata(Size(begin), Size(entry.shape)) for _, entry, begin in parts]):
+        raise ValueError(f"the parts of {name} leave out elements of shape {tuple(shape)}, or have some twice")
     dtype = parts[0][1].dtype
     array = np.empty(shape, dtype.numpy)
     for (path, entry, begin), end in zip(parts, ends, strict=True):
@@ -119,8 +127,9 @@ def consolidate_safetensors_files(input_dir: str, output_dir: str, fqn_to_index_
         fqn_to_index_mapping: the number of the file, from 1 on, that each tensor goes to, by name.
         num_threads: without effect.
     Raises:
-        ValueError: there are no parts of a tensor, they leave out some of it, or a file does not say what it has parts of.
+        ValueError: there are no parts of a tensor, they leave out some of it or have it twice, or a file does not say what it has parts of.
         RuntimeError: a file is damaged.
+        FileNotFoundError: there is no folder ``input_dir``.
     Source: torch.distributed.checkpoint._consolidate_hf_safetensors.consolidate_safetensors_files.
     """
     numbers = sorted(set(fqn_to_index_mapping.values()))

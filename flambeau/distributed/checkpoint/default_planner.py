@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -258,30 +258,36 @@ def read_items(name: str, value: Any, entry: Any) -> Iterator[ReadItem]:
         raise ValueError(f"Size mismatch between saved {entry.size} and current: {value.shape} for {name}")
     for target in chunks(value):
         items = [item for i, source in enumerate(entry.chunks) for item in _overlap(name, target, source, i)]
-        if sum(math.prod(item.lengths) for item in items) != math.prod(target.sizes) or _meet(items):
+        if not make_up(target.sizes, [ChunkStorageMetadata(item.dest_offsets, item.lengths) for item in items]):
             raise CheckpointException(f"load: the checkpoint's parts of {name} do not make up its size {tuple(entry.size)}", {})
         yield from items
 
 
-def _meet(items: list[ReadItem]) -> bool:
-    """Whether two items fill the same element. In the dimension that has the most parts, few others lie beside one."""
-    if len(items) < 2:
+def make_up(sizes: Sequence[int], parts: list[ChunkStorageMetadata]) -> bool:
+    """Whether each element of a tensor of these sizes lies in one of its parts, and in one alone."""
+    parts = [part for part in parts if all(part.sizes)]
+    return sum(math.prod(part.sizes) for part in parts) == math.prod(sizes) and not _meet(parts)
+
+
+def _meet(parts: list[ChunkStorageMetadata]) -> bool:
+    """Whether two parts have the same element. In the dimension that has the most parts, few others lie beside one."""
+    if len(parts) < 2:
         return False
-    dims = range(len(items[0].lengths))
-    along = max(dims, key=lambda dim: len({item.dest_offsets[dim] for item in items}))
-    items = sorted(items, key=lambda item: item.dest_offsets[along])
-    for i, one in enumerate(items):
-        for other in items[i + 1 :]:
-            if other.dest_offsets[along] >= one.dest_offsets[along] + one.lengths[along]:
+    dims = range(len(parts[0].sizes))
+    along = max(dims, key=lambda dim: len({part.offsets[dim] for part in parts}))
+    parts = sorted(parts, key=lambda part: part.offsets[along])
+    for i, one in enumerate(parts):
+        for other in parts[i + 1 :]:
+            if other.offsets[along] >= one.offsets[along] + one.sizes[along]:
                 break
             if all(_intersect(one, other, dim) for dim in dims):
                 return True
     return False
 
 
-def _intersect(one: ReadItem, other: ReadItem, dim: int) -> bool:
-    begin, other_begin = one.dest_offsets[dim], other.dest_offsets[dim]
-    return begin < other_begin + other.lengths[dim] and other_begin < begin + one.lengths[dim]
+def _intersect(one: ChunkStorageMetadata, other: ChunkStorageMetadata, dim: int) -> bool:
+    begin, other_begin = one.offsets[dim], other.offsets[dim]
+    return begin < other_begin + other.sizes[dim] and other_begin < begin + one.sizes[dim]
 
 
 def _overlap(name: str, target: ChunkStorageMetadata, source: ChunkStorageMetadata, number: int) -> Iterator[ReadItem]:

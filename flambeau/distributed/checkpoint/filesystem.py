@@ -12,7 +12,7 @@ import io
 import os
 import pickle
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -212,12 +212,15 @@ class FileSystemWriter(StorageWriter):
         metadata.storage_data = {result.index: result.storage_data for part in results for result in part}
         metadata.storage_meta, metadata.version = self.storage_meta(), _VERSION
         written_whole(self.path / _METADATA, lambda file: dump(metadata, file, pickle, 4, lambda _: None), self.sync_files)
-        named = {info.relative_path for info in metadata.storage_data.values()}
-        # Of the checkpoint before, and of such as were not finished:
-        for file in (*self.path.glob(f"__*{_SUFFIX}*"), *self.path.glob(f"{_METADATA}.*.tmp")):
-            if file.name not in named:
-                with suppress(OSError):
-                    file.unlink()
+        self._remove_others({info.relative_path for info in metadata.storage_data.values()}, f"__*{_SUFFIX}*", f"{_METADATA}.*.tmp")
+
+    def _remove_others(self, named: Set[str], *patterns: str) -> None:
+        """Remove files of the checkpoint before, and of such as were not finished."""
+        for pattern in patterns:
+            for file in self.path.glob(pattern):
+                if file.name not in named:
+                    with suppress(OSError):
+                        file.unlink()
 
     def storage_meta(self) -> StorageMeta:
         return StorageMeta(checkpoint_id=str(self.path), save_id=self.save_id)

@@ -12,7 +12,6 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from ...core.dtype import dtype as DType
@@ -23,10 +22,11 @@ from ...serialization.safetensors import read_array, read_table, write_safetenso
 from ._consolidate_hf_safetensors import (
     INDEX,
     SHARDING,
-    SUFFIX,
+    SHARDS,
     begins_of,
     consolidate_safetensors_files,
     file_name,
+    files_of,
     write_index,
 )
 from .filesystem import FileSystemReader, FileSystemWriter, _StorageInfo, written_whole
@@ -112,7 +112,9 @@ class HuggingFaceStorageWriter(FileSystemWriter):
             written = [result for part in results for result in part]
             files = {result.index.fqn: result.storage_data.relative_path for result in written}
             write_index(self.path, files, sum(result.size_in_bytes for result in written))
-        elif self.consolidated_output_path is not None:
+            return
+        self._remove_others({result.storage_data.relative_path for part in results for result in part}, SHARDS)
+        if self.consolidated_output_path is not None:
             numbers = self.fqn_to_index_mapping or dict.fromkeys(metadata.state_dict_metadata, 1)
             consolidate_safetensors_files(str(self.path), self.consolidated_output_path, numbers)
 
@@ -152,10 +154,11 @@ class HuggingFaceStorageReader(FileSystemReader):
 
         Raises:
             RuntimeError: a file is damaged.
+            FileNotFoundError: there is no such folder.
         """
         found: dict[str, TensorStorageMetadata] = {}
         places: dict[MetadataIndex, Any] = {}
-        for path in sorted(Path(self.path).glob(f"*{SUFFIX}")):
+        for path in files_of(self.path):
             with open(path, "rb") as file:
                 entries, notes = read_table(file)
             begins = begins_of(path, entries, notes)
