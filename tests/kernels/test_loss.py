@@ -100,6 +100,14 @@ def test_the_mean_over_no_sample_is_nan_without_a_warning(options):
     assert loss.isnan() and not x.grad.any()
 
 
+@pytest.mark.parametrize("classes", [5, 100])
+def test_a_class_that_cannot_be_has_an_infinite_loss(classes):
+    x = torch.zeros(3000, classes)
+    x[3, 1] = -torch.inf
+    loss = F.cross_entropy(x, torch.ones(3000, dtype=torch.int64), label_smoothing=0.1, reduction="none")
+    assert loss[3] == torch.inf and loss.isfinite().sum() == 2999
+
+
 def test_large_scores_keep_their_digits():
     x = torch.full((100, 100), 1e6)
     assert torch.allclose(F.cross_entropy(x, torch.arange(100)), torch.tensor(100.0).log(), rtol=1e-6)

@@ -88,7 +88,7 @@ def class_losses(k: Builder, element: str, across: bool, scores: bool, weighted:
                 return apart * at.along(weights) if weighted else apart
 
             even = k.select(chosen.ignored, 0.0, row.total(term) / row.count)
-            loss = loss + (even - loss) * part
+            loss = loss * (1.0 - part) + even * part  # both may be infinite
         row.put(loss, losses)
         row.put(chosen.factor, factors)
 
