@@ -21,6 +21,7 @@ from flambeau.distributed.checkpoint.format_utils import dcp_to_torch_save, torc
 from flambeau.distributed.tensor import Shard
 from flambeau.serialization import safetensors
 from flambeau.serialization.pickling import dump
+from tests.helpers.threads import in_threads
 
 WRITTEN_BY_PYTORCH = Path(__file__).parents[1] / "recorded" / "distributed_checkpoint"  # by two processes
 X = torch.arange(15.0).view(5, 3)
@@ -92,10 +93,19 @@ def test_safetensors_files_and_their_list(tmp_path) -> None:
 def test_a_checkpoint_of_fewer_processes_takes_the_place_of_another_one(tmp_path) -> None:
     (tmp_path / "sharded").mkdir()
     parts(tmp_path / "sharded", [[0, 0], [2, 0]])
-    (tmp_path / "sharded" / f"{file_name(1, 1, 3)}.77.tmp").write_bytes(b"of a process that was killed")
     in_hugging_faces_form({"x": X}, tmp_path, save_distributed=True, enable_consolidation=True)
     assert os.listdir(tmp_path / "sharded") == [file_name(1, 1, 1)]
     assert torch.equal(from_hugging_faces_form({"x": X * 0}, tmp_path)["x"], X)
+
+
+def test_threads_that_write_the_same_files_leave_whole_ones(tmp_path) -> None:
+    def write(value):
+        for _ in range(10):
+            in_hugging_faces_form({"x": torch.full((10000,), float(value))}, tmp_path)
+
+    in_threads(3, write)
+    values = from_hugging_faces_form({"x": torch.zeros(10000)}, tmp_path)["x"]
+    assert values[0] in (0, 1, 2) and (values == values[0]).all() and len(os.listdir(tmp_path)) == 2
 
 
 def parts(folder, note, shapes=((2, 3), (3, 3))):

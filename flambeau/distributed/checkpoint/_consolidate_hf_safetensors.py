@@ -21,7 +21,7 @@ from .metadata import ChunkStorageMetadata
 __all__ = ["consolidate_safetensors_files", "consolidate_safetensors_files_on_every_rank"]
 
 INDEX, SUFFIX = "model.safetensors.index.json", ".safetensors"
-SHARDS = f"shard-*-model-*{SUFFIX}*"  # the files of all processes, and what was not finished of them
+SHARDS = f"shard-*-model-*{SUFFIX}"  # the files of all processes
 SHARDING = "DCP_SHARDING_INFO"  # the note of where the parts of a file begin in their tensors
 
 _Part = tuple[Path, Entry, tuple[int, ...]]  # the last: where it begins

@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import threading
 import uuid
 from collections.abc import Callable, Set
 from contextlib import suppress
@@ -126,7 +127,7 @@ def read_metadata(file: Any) -> Metadata:
 
 def written_whole(path: Path, write: Callable[[Any], Any], sync: bool) -> None:
     """Write a file under another name, and give it its own when it is whole."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
         with open(temporary, "wb") as file:
             write(file)
@@ -212,10 +213,11 @@ class FileSystemWriter(StorageWriter):
         metadata.storage_data = {result.index: result.storage_data for part in results for result in part}
         metadata.storage_meta, metadata.version = self.storage_meta(), _VERSION
         written_whole(self.path / _METADATA, lambda file: dump(metadata, file, pickle, 4, lambda _: None), self.sync_files)
+        # Of the checkpoint before, and of such as were not finished:
         self._remove_others({info.relative_path for info in metadata.storage_data.values()}, f"__*{_SUFFIX}*", f"{_METADATA}.*.tmp")
 
     def _remove_others(self, named: Set[str], *patterns: str) -> None:
-        """Remove files of the checkpoint before, and of such as were not finished."""
+        """Remove files of these patterns that are none of this checkpoint's."""
         for pattern in patterns:
             for file in self.path.glob(pattern):
                 if file.name not in named:
