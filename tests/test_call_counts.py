@@ -23,8 +23,9 @@ pytestmark = pytest.mark.skipif(bool(native._CHOSEN), reason="a native kernel fo
 
 
 @pytest.fixture(autouse=True)
-def _without_modes_below() -> Iterator[None]:
-    """Classes with ``__torch_dispatch__``, which other tests may have defined, cost each call some more."""
+def _as_in_a_new_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Classes with ``__torch_dispatch__`` and hooks of modules, which other tests may have had, cost each call some more."""
+    monkeypatch.setattr(_module_hooks, "registered", False)
     before, interposed[:] = interposed[:], ()
     yield
     interposed[:] = before
@@ -149,7 +150,6 @@ def test_files_of_two_tensors(tmp_path: Path) -> None:
 
 
 def test_a_linear_layer_under_autocast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_module_hooks, "registered", False)  # as long as no test before has registered a hook
     layer, x = torch.nn.Linear(4, 4), torch.randn(2, 4)
 
     def run() -> None:
