@@ -149,7 +149,7 @@ def test_files_of_two_tensors(tmp_path: Path) -> None:
     assert counts.total() <= 250, counts.most_common(30)
 
 
-def test_a_linear_layer_under_autocast(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_linear_layer_under_autocast() -> None:
     layer, x = torch.nn.Linear(4, 4), torch.randn(2, 4)
 
     def run() -> None:
