@@ -252,6 +252,8 @@ def attention_backward(
     grads, log_sums = _Matrices(grad, scores.lead), log_sum.reshape(scores.count, scores.length, 1)
     # The sum over a row of probabilities times their gradients is that over the output's row times its gradient, but for its rounding.
     is_rounded = output.dtype != grad.dtype
+    # Kernels add up the products of a score in another order, and of large scores only the very same ones fit their sums' logarithm.
+    is_of_these = is_rounded and scores.length > 1  # for several queries of half precision there is no kernel
     totals = None if is_rounded else np.add.reduce(grad * output, axis=-1, keepdims=True).reshape(scores.count, scores.length, 1)
     of_query = np.zeros((scores.count, scores.length, query.shape[-1]), kind)
     of_key = np.zeros((scores.count, scores.width, key.shape[-1]), kind)
@@ -259,8 +261,11 @@ def attention_backward(
     of_mask = np.zeros(scores.mask.stack.shape, kind) if to_mask and scores.mask is not None else None
     for which, rows, columns in scores.strips():
         query_rows, grad_rows = scores.queries.part(which)[:, rows], grads.part(which)[:, rows]
-        p = np.subtract(scores.of(which, rows, columns), log_sums[which, rows])
-        np.exp(p, out=p)
+        p = scores.of(which, rows, columns)
+        if is_of_these:
+            np.exp(np.subtract(p, log_sums[which, rows], out=p), out=p)
+        else:
+            np.divide(p, _exponentials(p)[1], out=p)
         of_p = np.matmul(grad_rows, scores.values.part(which)[:, :columns].swapaxes(-1, -2))
         kept = scores.kept(which, rows, columns, kind)
         if kept is not None:
@@ -284,6 +289,17 @@ def attention_backward(
     if of_mask is not None and attn_mask is not None:
         gradients.append(of_mask.reshape(attn_mask.shape).astype(attn_mask.dtype, copy=False))
     return tuple(gradients)
+
+
+def _exponentials(scores: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Put exponentials in the place of scores, over that of the row's largest; these, sums or 1, and whether all keys are masked."""
+    top = np.maximum.reduce(scores, axis=-1, keepdims=True)
+    np.copyto(top, 0, where=top == -np.inf)
+    np.exp(np.subtract(scores, top, out=scores), out=scores)
+    total = np.add.reduce(scores, axis=-1, keepdims=True)
+    empty = total == 0
+    np.copyto(total, 1, where=empty)
+    return top, total, empty
 
 
 def _add_to_mask(total: np.ndarray, mask: Any, which: slice, rows: slice, of_scores: np.ndarray) -> None:
@@ -344,13 +360,7 @@ def attention(
     log_sum = np.full((scores.count, scores.length, 1), np.inf, kind)
     for which, rows, columns in scores.strips() if scores.width else ():
         p = scores.of(which, rows, columns)
-        top = np.maximum.reduce(p, axis=-1, keepdims=True)
-        np.copyto(top, 0, where=top == -np.inf)
-        np.subtract(p, top, out=p)
-        np.exp(p, out=p)
-        total = np.add.reduce(p, axis=-1, keepdims=True)
-        empty = total == 0
-        np.copyto(total, 1, where=empty)
+        top, total, empty = _exponentials(p)
         np.add(top, np.log(total), out=top)
         np.copyto(top, np.inf, where=empty)
         kept = scores.kept(which, rows, columns, kind)

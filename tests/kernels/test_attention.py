@@ -22,6 +22,7 @@ from .guard import guarded
 FORWARD, BACKWARD = (primitive(name, "nn.functional").kernel for name in ("_attention", "_attention_backward"))
 CLOSE = {np.float32: 2e-5, np.float64: 2e-13}
 LANES = targets.current().width // 4
+ONE_QUERY = ((1, 1, 1, 1), (1, 61, 33, 17), (1, 300, 16, 80))
 
 
 def operands(rng: Any, lead: tuple[int, ...], sizes: tuple[int, int, int, int], dtype: Any = np.float32) -> list[np.ndarray]:
@@ -76,9 +77,9 @@ def test_widths_from_1_to_130(is_causal: bool) -> None:
 def test_operands_end_at_forbidden_pages() -> None:
     rng = np.random.default_rng(2)
     for end in (False, True):
-        for sizes in ((2, 1, 1, 1), (50, 61, 3, 2), (53, 66, 17, 5), (66, 53, 16, 32), (64, 64, 64, 64)):
+        for sizes in (*ONE_QUERY, (2, 1, 1, 1), (50, 61, 3, 2), (53, 66, 17, 5), (66, 53, 16, 32), (64, 64, 64, 64)):
             arrays = [guarded(array, end) for array in operands(rng, (2,), sizes)]
-            masks = () if sizes[0] < LANES else (rng.random(sizes[:2]) < 0.8, rng.standard_normal((1, sizes[1])).astype(np.float32))
+            masks = () if 1 < sizes[0] < LANES else (rng.random(sizes[:2]) < 0.8, rng.standard_normal((1, sizes[1])).astype(np.float32))
             for mask in (None, *masks):
                 mask = mask if mask is None else guarded(mask, end)
                 query, key, value, grad = arrays
@@ -105,11 +106,19 @@ LAYOUTS = {
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_strides_of_operands(name: str) -> None:
     rng, change = np.random.default_rng(3), LAYOUTS[name]
-    for sizes in ((52, 70, 8, 8), (66, 57, 16, 5)):
+    for sizes in ((52, 70, 8, 8), (66, 57, 16, 5), (1, 57, 16, 5), (1, 70, 8, 8)):
         arrays = operands(rng, (2, 3), sizes)
         for which in range(4):
             check(*[change(array) if i in (which, 3) else array for i, array in enumerate(arrays)])
         check(*[change(array) for array in arrays], is_causal=True)
+
+
+@pytest.mark.parametrize("length", [1, 52])
+def test_the_order_of_the_query_is_that_of_the_output_where_operands_have_rows(length: int) -> None:
+    query, key, value, grad = operands(np.random.default_rng(13), (2, 3), (length, 70, 8, 8))
+    query = query.swapaxes(0, 1).copy().swapaxes(0, 1)
+    check(query, key, value, grad)
+    check(query, LAYOUTS["width before length"](key), value, grad)
 
 
 def test_leading_dimensions_are_broadcast() -> None:
@@ -213,6 +222,20 @@ def test_one_query_beside_a_cache(dtype: str, kind: str) -> None:
             wanted = F.scaled_dot_product_attention(query.double(), key.double(), value.double(), *exact, enable_gqa=shared > 1)
         assert got.dtype is dtype_of and got.shape == wanted.shape
         torch.testing.assert_close(got.double(), wanted, rtol=close, atol=close)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize(("length", "out"), [(1, 8), (1, 70), (2, 8), (2, 70)])
+@pytest.mark.parametrize("to_mask", [False, True])
+def test_gradients_of_large_scores(dtype: str, length: int, out: int, to_mask: bool) -> None:
+    """Shares are made again from scores whose rounding alone may be 1, by whichever kernel or reference."""
+    rng, kind = np.random.default_rng(15), getattr(torch, dtype)
+    query, key, value, grad = (torch.tensor(each, dtype=kind) for each in operands(rng, (2, 3), (length, 50, 64, out)))
+    key, value = 1e6 * key, value.requires_grad_()
+    mask = torch.zeros(length, 50, dtype=kind, requires_grad=True) if to_mask else None
+    F.scaled_dot_product_attention(query, key, value, mask).backward(grad)
+    shares = (query.double() @ key.double().mT / 8).softmax(-1)
+    torch.testing.assert_close(value.grad, (shares.mT @ grad.double()).to(kind))
 
 
 def test_heads_of_one_query_are_shared_out_without_a_difference() -> None:

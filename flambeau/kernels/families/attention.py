@@ -148,16 +148,16 @@ class _Single(NamedTuple):
 _singles: dict[Any, _Single | None] = {}  # by layouts; a cache that grows by a key at each step has a new one each time
 
 
-def _steps(shape: tuple[int, ...], strides: tuple[int, ...], lead: tuple[int, ...], size: int) -> list[int]:
-    """From matrix to matrix of an operand along three leading dimensions of which ``lead`` are the last, in elements."""
+def _steps(shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> list[int]:
+    """From matrix to matrix of an operand along three leading dimensions, of which its own are the last, in elements."""
     own = [0] * (5 - len(shape)) + [step // size if n > 1 else 0 for n, step in zip(shape[:-2], strides, strict=False)]
     return own[-3:]
 
 
 def _plan_single(
-    query: np.ndarray, key: np.ndarray, value: np.ndarray, mask: np.ndarray | None, is_causal: bool, scale: float
+    query: np.ndarray, key: np.ndarray, value: np.ndarray, mask: np.ndarray | None, is_causal: bool, scale: float, is_ordered: bool
 ) -> _Single | None:
-    """None where there is no kernel."""
+    """None where there is no kernel; ``is_ordered``: whether the output has the order of the query's dimensions."""
     dtype, operands, (keys, depth), out_depth = query.dtype, (query, key, value), key.shape[-2:], value.shape[-1]
     element, size = float_element(dtype), dtype.itemsize
     if element is None or max(depth, out_depth) > DEEPEST or max(array.ndim for array in operands) > 5:
@@ -167,16 +167,16 @@ def _plan_single(
     lead = query.shape[:-2]
     if not lead == key.shape[:-2] == value.shape[:-2]:
         lead = np.broadcast_shapes(*[array.shape[:-2] for array in operands])
-    steps = [_steps(array.shape, array.strides, lead, size) for array in operands]
+    steps = [_steps(array.shape, array.strides, size) for array in operands]
     shape = (*lead, 1, out_depth)
-    strides = preserved_strides(query) if is_fused_attention(query, key, value) else contiguous_strides(shape)
-    steps.append(_steps(shape, strides, lead, 1))
+    strides = preserved_strides(query) if is_ordered else contiguous_strides(shape)
+    steps.append(_steps(shape, strides, 1))
     if mask is None:
         steps.append([0, 0, 0])
     elif mask.dtype not in (np.bool_, dtype) or mask.ndim > len(shape) or mask.shape[-2:] != (1, keys):
         return None
     else:
-        steps.append(_steps(mask.shape, mask.strides, lead, mask.itemsize))
+        steps.append(_steps(mask.shape, mask.strides, mask.itemsize))
     matrices, sizes = math.prod(lead), [1, 1, *lead][-2:]
     per_chunk = max(1, _TOGETHER // (keys * (depth + out_depth)))
     # in the record's order: by names it takes three times as long, and a growing cache waits for it at each step
@@ -201,8 +201,9 @@ def _of_single(
     try:
         plan = _singles[layouts]
     except KeyError:
+        is_ordered = is_fused_attention(query, key, value)
         query, key, value = _with_rows(query), _with_rows(key), _with_rows(value)
-        plan = _plan_single(query, key, value, mask, is_causal, float(scale))
+        plan = _plan_single(query, key, value, mask, is_causal, float(scale), is_ordered)
         if (query.strides, key.strides, value.strides) == layouts[2:7:2]:  # these can be read as they lie
             if len(_singles) > 256:
                 _singles.clear()
@@ -237,13 +238,20 @@ def attention(
     lead = np.broadcast_shapes(*[operand.shape[:-2] for operand in operands])
     shape = (*lead, query.shape[-2], value.shape[-1])
     strides = preserved_strides(query) if is_fused_attention(query, key, value) else contiguous_strides(shape)
-    out = _empty(shape, strides, query.dtype)
-    log_sums = empty(out.shape[:-1], query.dtype)
+    out, log_sums = _in_tiles(operands, masked, _empty(shape, strides, query.dtype), is_causal, scale)
+    return laid_out(out, strides), log_sums
+
+
+def _in_tiles(
+    operands: tuple[np.ndarray, ...], masked: tuple[tuple[np.ndarray, ...], Mask | None], out: np.ndarray, is_causal: bool, scale: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """``out``, filled, and the logarithms of sums."""
+    log_sums = empty(out.shape[:-1], out.dtype)
     arrays = dict(zip(("query", "key", "value", "out", "mask"), (*operands, out, *masked[0]), strict=False))
-    plan = _plan_forward(query.dtype, tuple(map(_layout, arrays.values())), masked[1], is_causal, float(scale), pool.threads)
+    plan = _plan_forward(out.dtype, tuple(map(_layout, arrays.values())), masked[1], is_causal, float(scale), pool.threads)
     flags, room = plan.scratch.take()
     plan.run(**arrays, log_sums=log_sums, flags=flags, room=room)
-    return laid_out(out, strides), log_sums
+    return out, log_sums
 
 
 @native("nn.functional._attention_backward")
@@ -264,6 +272,8 @@ def attention_backward(
     operands, masked = _operands(grad_output, query, key, value, output), _mask_of(attn_mask, key.shape[-2], query.dtype)
     if operands is None or masked is None or dropout is not None or to_mask or not is_fused:
         return None
+    if query.shape[-2] == 1:  # ``single_query`` adds up in another order, and of large scores only the very same ones fit the sums
+        log_sum = _in_tiles(operands[1:4], masked, empty(output.shape, output.dtype), is_causal, scale)[1]
     lead = output.shape[:-2]
     order = fused_gradient_strides if is_fused_attention(query, key, value) else contiguous_strides
     shapes = [(*lead, *operand.shape[-2:]) for operand in (query, key, value)]
