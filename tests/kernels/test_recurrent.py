@@ -14,6 +14,7 @@ from flambeau.core.arrays import native
 from flambeau.kernels.compiler.pool import pool
 from flambeau.kernels.families import recurrent as kernels
 from flambeau.ops import recurrent as references, recurrent_steps as parts
+from tests.helpers.threads import in_threads
 
 from .guard import guarded
 
@@ -185,6 +186,25 @@ def test_the_number_of_threads_does_not_change_a_bit(name):
     for one, *others in zip(*(runs[start : start + 3] for start in (0, 3, 6)), strict=True):
         for arrays in zip(one, *others, strict=True):
             assert all(np.array_equal(arrays[0], array) for array in arrays[1:])
+
+
+def test_callers_at_once_share_one_sequence_each():
+    """While one of them changes the number of threads; more threads than cores, so that some come late or never."""
+    before = pool.threads
+    operands = _operands("lstm", [1] * 40, 9, 260, "ih", np.float32, False)
+    wanted = kernels.lstm_layer(*operands, None, references.LSTM, None, False)
+
+    def work(number):
+        for i in range(30):
+            if not number:
+                pool.set_threads(1 + i % 5)
+            results = kernels.lstm_layer(*operands, None, references.LSTM, None, False)
+            assert all(np.array_equal(one, other) for one, other in zip(results, wanted, strict=True))
+
+    try:
+        in_threads(3, work)
+    finally:
+        pool.set_threads(before)
 
 
 @pytest.mark.parametrize("name", CELLS)

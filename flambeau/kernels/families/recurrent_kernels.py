@@ -191,7 +191,7 @@ def pack_rows(k: Builder, element: str) -> None:
 
 
 # -- forwards -------------------------------------------------------------------------------------------------------------------------
-class ForwardArguments(Record):
+class StepArguments(Record):
     products: Array  # the input's
     gates: Array  # may be the same memory
     kept: Array  # all cells, or the state's parts of the last gate
@@ -202,6 +202,9 @@ class ForwardArguments(Record):
     first_cells: Array
     weight: Array
     bias: Array  # of the state's product
+
+
+class ForwardArguments(StepArguments):
     table: Array  # see ``_table``
     plain: Array  # weights as they lie, and room for what tiles multiply; of ``recurrent_tiles`` alone, as ``notes``
     room: Array
@@ -213,21 +216,65 @@ class ForwardArguments(Record):
     notes: Integer  # of the sizes of weights
 
 
+class Step:
+    """A step of some rows, whose sums are there: the cell's formula, for a register of features at a time."""
+
+    a: Any  # arguments: a record of these, with others
+
+    def __init__(self, k: Builder, element: str, cell: Any, program: Program, has_bias: bool, keeps: bool):
+        self.k, self.element, self.cell, self.program, self.lanes = k, element, cell, program, k.lanes(element)
+        self.gates, self.has_bias, self.keeps = cell.gates, has_bias, keeps
+
+    def results(
+        self, row: Value, u: Value, mask: Value | None, sum_of: Callable[[int], Value], state: Value, cells: tuple[Value, Value]
+    ) -> Value:
+        """Write what a row (``row`` among all steps') has for the features from ``u`` on; the next state.
+
+        ``sum_of(gate)`` is the state's product, ``state`` the row's state, and ``cells`` its cells before and after the step.
+        """
+        k, a, element, lanes, gates = self.k, self.a, self.element, self.lanes, self.gates
+
+        def biased(g: int) -> Value:
+            product = sum_of(g)
+            return product + k.load(a.bias, a.hidden * g + u, element, lanes, mask) if self.has_bias else product
+
+        at = row * a.hidden + u
+        gate_at = [row * (a.hidden * gates) + (a.hidden * g + u) for g in range(gates)]
+        inputs = [k.load(a.products, place, element, lanes, mask) for place in gate_at]
+        inputs = [value if self.cell.has_part and g == gates - 1 else value + biased(g) for g, value in enumerate(inputs)]
+        if self.cell.has_part:
+            part = biased(gates - 1)
+            inputs += [part, k.load(state, u, element, lanes, mask)]
+        if self.cell.has_cell:
+            inputs.append(k.load(cells[0], u, element, lanes, mask))
+        following, *results = lower(k, self.program, inputs)
+        k.store(following, a.output, at, element, mask)
+        if self.cell.has_cell:
+            cell, *results = results
+            k.store(cell, cells[1], u, element, mask)
+            if self.keeps:
+                k.store(cell, a.kept, at, element, mask)
+        if self.cell.has_part:
+            k.store(part, a.kept, at, element, mask)
+        for value, place in zip(results, gate_at, strict=False):
+            k.store(value, a.gates, place, element, mask)
+        return following
+
+
 @kernel
 def recurrent_forwards(k: Builder, element: str, cell: Any, program: Program, has_bias: bool, packed: bool, keeps: bool) -> None:
     """Steps of some rows and features each; ``keeps``: whether all cells are kept (LSTM)."""
     k.for_chunks(Forwards(k, element, cell, program, has_bias, packed, keeps).chunk)
 
 
-class Forwards:
+class Forwards(Step):
     """The loops of ``recurrent_forwards``: steps, blocks of a register's features, tiles of rows."""
 
     without: tuple[str, ...] = TILED
 
     def __init__(self, k: Builder, element: str, cell: Any, program: Program, has_bias: bool, packed: bool, keeps: bool):
-        self.k, self.element, self.cell, self.program, self.lanes = k, element, cell, program, k.lanes(element)
-        self.gates, self.has_bias, self.packed, self.keeps = cell.gates, has_bias, packed, keeps
-        self.a = k.arguments(ForwardArguments, self.without)
+        super().__init__(k, element, cell, program, has_bias, keeps)
+        self.packed, self.a = packed, k.arguments(ForwardArguments, self.without)
         self.most = self.height()
         self.sums = k.scratch(self.most * self.gates * self.lanes, element)
 
@@ -280,32 +327,9 @@ class Forwards:
 
     def formula(self, row: Value, place: Value, number: Value, u: Value, state: Value, mask: Value | None) -> None:
         """Of one row of the tile (``place`` among the batch, ``row`` among all steps'), the features from ``u`` on."""
-        k, a, element, lanes, gates = self.k, self.a, self.element, self.lanes, self.gates
-
-        def sum_of(g: int) -> Value:
-            product = self.sum_of(g, number)
-            return product + k.load(a.bias, a.hidden * g + u, element, lanes, mask) if self.has_bias else product
-
-        at = row * a.hidden + u
-        gate_at = [row * (a.hidden * gates) + (a.hidden * g + u) for g in range(gates)]
-        inputs = [k.load(a.products, gate_at[g], element, lanes, mask) for g in range(gates)]
-        inputs = [value if self.cell.has_part and g == gates - 1 else value + sum_of(g) for g, value in enumerate(inputs)]
-        if self.cell.has_part:
-            part = sum_of(gates - 1)
-            inputs += [part, k.load(state, place * a.hidden + u, element, lanes, mask)]
-        if self.cell.has_cell:
-            inputs.append(k.load(a.cells, place * a.hidden + u, element, lanes, mask))
-        following, *results = lower(k, self.program, inputs)
-        k.store(following, a.output, at, element, mask)
-        if self.cell.has_cell:
-            cell, *results = results
-            k.store(cell, a.cells, place * a.hidden + u, element, mask)
-            if self.keeps:
-                k.store(cell, a.kept, at, element, mask)
-        if self.cell.has_part:
-            k.store(part, a.kept, at, element, mask)
-        for value, place_of in zip(results, gate_at, strict=False):
-            k.store(value, a.gates, place_of, element, mask)
+        k, here = self.k, place * self.a.hidden
+        cells = k.at(self.a.cells, here, self.element)
+        self.results(row, u, mask, lambda g: self.sum_of(g, number), k.at(state, here, self.element), (cells, cells))
 
     def begin(self, features: tuple[Value, Value], r: Value) -> None:
         """A row of the first state, and cell, as the last one: rows without a step keep it."""

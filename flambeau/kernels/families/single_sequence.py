@@ -12,27 +12,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..compiler.arguments import Array, Integer, Record
+from ..compiler.arguments import Array, Integer
 from ..compiler.build import kernel
-from ..compiler.expression import Program, lower
+from ..compiler.expression import Program
 from ..compiler.language import Builder, Value
 from .meeting import Meeting
-from .recurrent_kernels import row_sums, whole_or_masked
+from .recurrent_kernels import Step, StepArguments, row_sums, whole_or_masked
 
 TOGETHER = 16  # registers of features whose sums are there before their formulas
 
 
-class SequenceArguments(Record):
-    products: Array  # the input's
-    gates: Array  # may be the same memory
-    kept: Array  # all cells, or the state's parts of the last gate
-    output: Array
-    last: Array  # states: of the last step, and before the first one
-    first: Array
-    cells: Array  # the same of cells
-    first_cells: Array
-    weight: Array
-    bias: Array  # of the state's product
+class SequenceArguments(StepArguments):
     words: Array  # see ``Meeting``, for specifications with one
     steps: Integer
     hidden: Integer
@@ -47,12 +37,11 @@ def sequence_forwards(k: Builder, element: str, cell: Any, program: Program, has
     k.for_chunks(_Sequence(k, element, cell, program, has_bias, keeps, meets).chunk)
 
 
-class _Sequence:
+class _Sequence(Step):
     """The loops of ``sequence_forwards``: steps, parts, blocks of a register's features."""
 
     def __init__(self, k: Builder, element: str, cell: Any, program: Program, has_bias: bool, keeps: bool, meets: bool):
-        self.k, self.element, self.cell, self.program, self.lanes = k, element, cell, program, k.lanes(element)
-        self.gates, self.has_bias, self.keeps = cell.gates, has_bias, keeps
+        super().__init__(k, element, cell, program, has_bias, keeps)
         self.a = k.arguments(SequenceArguments)
         self.meeting = Meeting(k, self.a.words, self.a.parts, self.a.pitch) if meets else None
         self.sums = k.scratch(TOGETHER * self.gates * self.lanes, element)
@@ -104,30 +93,6 @@ class _Sequence:
         k.loop(first, last, formula)
 
     def formula(self, t: Value, row: Value, before: tuple[Value, Value], u: Value, sums: Value, mask: Value | None) -> None:
-        k, a, element, lanes, gates, (state, cells) = self.k, self.a, self.element, self.lanes, self.gates, before
-
-        def sum_of(g: int) -> Value:
-            product = k.load(sums, g * lanes, element, lanes)
-            return product + k.load(a.bias, a.hidden * g + u, element, lanes, mask) if self.has_bias else product
-
-        at = row * a.hidden + u
-        gate_at = [row * (a.hidden * gates) + (a.hidden * g + u) for g in range(gates)]
-        inputs = [k.load(a.products, gate_at[g], element, lanes, mask) for g in range(gates)]
-        inputs = [value if self.cell.has_part and g == gates - 1 else value + sum_of(g) for g, value in enumerate(inputs)]
-        if self.cell.has_part:
-            part = sum_of(gates - 1)
-            inputs += [part, k.load(state, u, element, lanes, mask)]
-        if self.cell.has_cell:
-            inputs.append(k.load(cells, u, element, lanes, mask))
-        following, *results = lower(k, self.program, inputs)
-        k.store(following, a.output, at, element, mask)
+        k, a, element, lanes, (state, cells) = self.k, self.a, self.element, self.lanes, before
+        following = self.results(row, u, mask, lambda g: k.load(sums, g * lanes, element, lanes), state, (cells, a.cells))
         k.when(t.eq(a.steps - 1), lambda: k.store(following, a.last, u, element, mask))
-        if self.cell.has_cell:
-            value, *results = results
-            k.store(value, a.cells, u, element, mask)
-            if self.keeps:
-                k.store(value, a.kept, at, element, mask)
-        if self.cell.has_part:
-            k.store(part, a.kept, at, element, mask)
-        for value, place in zip(results, gate_at, strict=False):
-            k.store(value, a.gates, place, element, mask)
