@@ -12,10 +12,9 @@ from . import records
 from .code import Code
 from .forms import Pointwise, number_cell
 from .interpreter import NDIM
-from .records import DTYPES
+from .records import BOOL, DTYPES
 
 _MOST, _MOST_DIMS = 1 << 13, 16  # elements, since some thirty instructions find where a row begins
-_BOOL = 3
 _LARGEST = 3e38  # numbers beyond are refused, or not, as float32
 
 
@@ -155,8 +154,8 @@ def filled(code: Code) -> str:
     x, bits = k.enter(3)
     mask, a = k.argument(1), k.array_of(x)
     k.require(k.is_plain(mask))
-    m, place = k.array_of(mask), k.place_of(k.dtype(a), range(_BOOL))
-    k.require(k.same(k.dtype(m), k.object(DTYPES[_BOOL])))
+    m, place = k.array_of(mask), k.place_of(k.dtype(a), range(BOOL))
+    k.require(k.same(k.dtype(m), k.object(DTYPES[BOOL])))
     cell = k.number_at(k.argument(2), place)
     size = k.size_of(k.dtype(a))
     k.meet([m, a], [k.i64(1), size])
@@ -177,9 +176,9 @@ def chosen(code: Code) -> str:
     k.require(k.is_plain(condition) & (k.is_plain(one) | k.is_plain(other)))
     k.require_no_mode()
     bits, c = k.needed(), k.array_of(condition)
-    k.require(k.same(k.dtype(c), k.object(DTYPES[_BOOL])))
+    k.require(k.same(k.dtype(c), k.object(DTYPES[BOOL])))
     dtype = k.dtype(k.any_array_of(k.pick(k.is_plain(one), one, other)))
-    place, size = k.place_of(dtype, range(_BOOL)), k.size_of(dtype)
+    place, size = k.place_of(dtype, range(BOOL)), k.size_of(dtype)
     cell = k.new_scratch_array()
     operands = [k.operand(thing, dtype, place) for thing in (one, other)]
     k.meet([c, *(k.pick(k.exists(array), array, cell) for _, array in operands)], [k.i64(1), size, size])

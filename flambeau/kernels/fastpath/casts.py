@@ -6,22 +6,20 @@ from functools import partial
 from typing import Any
 
 from ...core.device import cpu
-from ...core.dtype import BY_NUM
 from ...core.layout import contiguous_format
 from ..compiler.language import Value
 from . import records
 from .code import Code
 from .forms import Pointwise
-from .records import DTYPES
+from .numbers import Creation
+from .records import ELEMENTS, F32, F64, I64
 
-_ELEMENTS = ("f32", "f64", "i64", "b8")
-_F32, _F64, _I64, _BOOL = range(4)
 _WHOLE = 2.0**63
 
 
 def converted(code: Code) -> str:
     """``x.to(dtype)``, the dtype as it is or alone in a tuple; or of the CPU."""
-    k = Pointwise(code, "converted")
+    k = Creation(code, "converted")
     x, bits = k.enter(2)
     a, given = k.any_array_of(x), k.argument(1)
 
@@ -32,11 +30,7 @@ def converted(code: Code) -> str:
     wanted = k.when(k.is_exactly(given, tuple), only, lambda: given)
     for where in (cpu, "cpu"):
         k.case(k.same(wanted, k.object(where)), lambda: k.give(k.incref(x)))
-    have, want = k.i64(-1), k.i64(-1)
-    for place, dtype in enumerate(DTYPES):
-        have = k.pick(k.same(k.dtype(a), k.object(dtype)), k.i64(place), have)
-        want = k.pick(k.same(wanted, k.object(BY_NUM[dtype.num])), k.i64(place), want)
-    k.require((have >= 0) & (want >= 0))
+    have, want = k.place_of(k.dtype(a)), k.dtype_at(wanted)
     k.case(have.eq(want), lambda: k.give(k.incref(x)))
     a = k.array_of(x)
     n, no_short = k.small(a)
@@ -44,15 +38,12 @@ def converted(code: Code) -> str:
     k.require_usual_strides([x], no_short)
     k.require(no_short | k.owns_its_memory(a))
     source = k.data(a)
-    for place in (_F32, _F64):
-        k.when(want.eq(_I64) & have.eq(place), partial(_require_whole, k, source, n, _ELEMENTS[place]))
-    target = k.object(DTYPES[0])
-    for place, dtype in enumerate(DTYPES[1:], 1):
-        target = k.pick(want.eq(place), k.object(dtype), target)
-    r = k.new_array(target, k.ndim(a), k.dims(a))
+    for place in (F32, F64):
+        k.when(want.eq(I64) & have.eq(place), partial(_require_whole, k, source, n, ELEMENTS[place]))
+    r = k.new_array(k.array_dtype(want), k.ndim(a), k.dims(a))
     at = k.data(r)
-    for i, element in enumerate(_ELEMENTS):
-        for j, other in enumerate(_ELEMENTS):
+    for i, element in enumerate(ELEMENTS):
+        for j, other in enumerate(ELEMENTS):
 
             def convert(element: str = element, other: str = other) -> None:
                 register = "b1" if other == "b8" else other
@@ -60,7 +51,7 @@ def converted(code: Code) -> str:
 
             if i != j:
                 k.when(have.eq(i) & want.eq(j), convert)
-    k.answer_new(r, k.pick(want < _I64, bits, k.i64(0)))
+    k.answer_new(r, k.pick(want < I64, bits, k.i64(0)))
     return k.finish()
 
 

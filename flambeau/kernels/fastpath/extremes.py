@@ -15,9 +15,9 @@ from . import records
 from .code import Code
 from .forms import Pointwise
 from .objects import ALLOCATE
-from .records import DTYPES
+from .records import DTYPES, F32, F64, I64
 
-_NUMBERS = (("f32", 0), ("f64", 1), ("i64", 2))
+_NUMBERS = (("f32", F32), ("f64", F64), ("i64", I64))
 _LARGEST, _CLASS = records.EXTRA, records.EXTRA + 1  # whether it is the largest, and the class of a named result
 _MOST, _MOST_DIMS = 256, 32
 
@@ -29,11 +29,9 @@ class Extreme(Pointwise):
         """The first argument's array, and the bits of the edges to record."""
         x, bits = self.enter(count)
         a = self.array_of(x)
-        self.place = self.i64(-1)
-        for _, k in _NUMBERS:
-            self.place = self.pick(self.same(self.dtype(a), self.object(DTYPES[k])), self.i64(k), self.place)
+        self.place = self.place_of(self.dtype(a), [k for _, k in _NUMBERS])
         self.elements = self.size(a)
-        self.require((self.place >= 0) & (self.elements > 0) & (self.elements < self.word(records.LIMIT)))
+        self.require((self.elements > 0) & (self.elements < self.word(records.LIMIT)))
         return a, bits
 
     def find(self, a: Value, element: str, begin: Value, length: Value, step: Value) -> tuple[Value, Value]:
@@ -103,7 +101,7 @@ def position(code: Code) -> str:
     k = Extreme(code, "position")
     a, _ = k.begin(3)
     dim, keepdim = k.argument(1), k.flag(k.argument(2))
-    int64 = k.object(DTYPES[2])
+    int64 = k.object(DTYPES[I64])
 
     def of_all() -> None:
         k.require(~keepdim)
@@ -234,7 +232,7 @@ def extreme_along(code: Code) -> str:
         k.when(~exact & k.place.eq(place), signed)
     k.keep_dim(dim, keepdim | k.ndim(a).ne(2))
     values = k.own(k.new_array(k.dtype(a), k.remaining, k.left))
-    places = k.new_array(k.object(DTYPES[2]), k.remaining, k.left)
+    places = k.new_array(k.object(DTYPES[I64]), k.remaining, k.left)
     k.disown(values)
 
     def take(element: str, number: Value, value: Value, place: Value) -> None:
@@ -279,6 +277,3 @@ def _of(op: Any, is_largest: bool) -> records.Record:
     record.put(_LARGEST, int(is_largest))
     record.put_limit(op, _MOST + 1)
     return record
-
-
-__all__ = ["extreme_along", "extreme_of_all", "of_extremes", "of_extremes_along", "of_positions", "position"]

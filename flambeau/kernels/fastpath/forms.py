@@ -20,9 +20,8 @@ from . import records
 from .code import Code
 from .interpreter import DATA, FLAGS, WRITEABLE
 from .objects import Function
-from .records import DTYPES
+from .records import BOOL, DTYPES, F32, F64, I64
 
-_F32, _F64, _I64, _BOOL = range(4)
 _INFERENCE_BIT = 2 * records.MOST  # beyond those of operands
 
 
@@ -157,6 +156,15 @@ class Form(Function):
         """Go on unless ``x`` was made in inference mode, which this thread is not in."""
         self.require(self.when(self.is_inference(x), self.infers, lambda: self.const(True, "b1")))
 
+    def write_to(self, x: Value, storage: Value, arrays: Sequence[Value], compute: Callable[[], None]) -> None:
+        """Write to the memory of ``x``, whose storage may be None yet; the arrays are kept until that is done."""
+        none = self.object(None)
+        kept = [self.own(self.incref(array)) for array in arrays]
+        storage = self.when(self.same(storage, none), lambda: self.new_storage(x, self.slot(x, Tensor, "_array")), lambda: storage)
+        kept.append(self.own(self.incref(storage)))
+        self.write(storage, compute)
+        self.drop(*kept)
+
     def node_class(self) -> Value:
         return self.word(records.NODE, element="ptr")
 
@@ -254,8 +262,8 @@ class Pointwise(Form):
 
     def item_size(self, dtype: Value) -> Value:
         """The same of what is known to be one of ``DTYPES``."""
-        size = self.pick(self.same(dtype, self.object(DTYPES[_F32])), self.i64(4), self.i64(8))
-        return self.pick(self.same(dtype, self.object(DTYPES[_BOOL])), self.i64(1), size)
+        size = self.pick(self.same(dtype, self.object(DTYPES[F32])), self.i64(4), self.i64(8))
+        return self.pick(self.same(dtype, self.object(DTYPES[BOOL])), self.i64(1), size)
 
     def require_usual_strides(self, tensors: Sequence[Value], no_short: Value) -> None:
         """Go on if the strides of a row-major result are PyTorch's: no operand is a view, or no dimension is so short that its stride is
@@ -316,7 +324,7 @@ def binary(code: Code) -> str:
 
     k.case(k.is_plain(y), tensors)
     k.require(k.word(records.NUMBERS).ne(0))
-    place, loop, data, result = k.loop_for(k.dtype(a), (_F32, _F64, _I64))
+    place, loop, data, result = k.loop_for(k.dtype(a), (F32, F64, I64))
     cell = number_cell(k, y, place)
     k.require_usual_strides([x], no_short)
     r = k.new_array(result, k.ndim(a), k.dims(a))
@@ -353,13 +361,13 @@ def number_cell(k: Form, thing: Value, place: Value) -> Value:
         return k.cast(value, "f64")
 
     value = k.when(is_float, lambda: k.field(thing, 16, "f64"), whole)
-    k.require(~(is_float & place.eq(_I64)))
+    k.require(~(is_float & place.eq(I64)))
     cell = k.scratch(1, "i64")
 
     def wide() -> None:
-        k.when(place.eq(_F64), lambda: k.store(value, cell, 0, "f64"), lambda: k.store(k.cast(value, "i64"), cell, 0, "i64"))
+        k.when(place.eq(F64), lambda: k.store(value, cell, 0, "f64"), lambda: k.store(k.cast(value, "i64"), cell, 0, "i64"))
 
-    k.when(place.eq(_F32), lambda: k.store(k.cast(value, "f32"), cell, 0, "f32"), wide)
+    k.when(place.eq(F32), lambda: k.store(k.cast(value, "f32"), cell, 0, "f32"), wide)
     return cell
 
 
@@ -367,7 +375,7 @@ def number_cell(k: Form, thing: Value, place: Value) -> Value:
 def _may_be_recorded(k: Form, array: Value, bits: Value) -> None:
     """Leave results that are no floats to the Python wrapper, where only those of floats are recorded."""
     dtype = k.dtype(array)
-    is_float = k.same(dtype, k.object(DTYPES[_F32])) | k.same(dtype, k.object(DTYPES[_F64]))
+    is_float = k.same(dtype, k.object(DTYPES[F32])) | k.same(dtype, k.object(DTYPES[F64]))
     k.require(bits.eq(0) | k.word(records.FLOATS).eq(0) | is_float)
 
 
@@ -396,7 +404,7 @@ def above(code: Code) -> str:
     x, bits = k.enter(count)
     k.when(count.eq(2), lambda: k.require(k.same(k.argument(1), k.object(False))))
     a = k.array_of(x)
-    _, loop, data, dtype = k.loop_for(k.dtype(a), (_F32, _F64, _I64))
+    _, loop, data, dtype = k.loop_for(k.dtype(a), (F32, F64, I64))
     n, no_short = k.small(a)
     k.require_usual_strides([x], no_short)
     zero = k.scratch(1, "i64")
@@ -412,7 +420,7 @@ def reflected(code: Code) -> str:
     k = Pointwise(code, "reflected")
     x, bits = k.enter(2, 1)
     a = k.array_of(x)
-    place, loop, data, result = k.loop_for(k.dtype(a), (_F32, _F64, _I64))
+    place, loop, data, result = k.loop_for(k.dtype(a), (F32, F64, I64))
     n, no_short = k.small(a)
     cell = number_cell(k, k.argument(0), place)
     k.require_usual_strides([x], no_short)
@@ -449,7 +457,7 @@ def written(code: Code) -> str:
     y, a = k.argument(1), k.array_of(x)
     k.require((k.field(a, FLAGS, "i32") & WRITEABLE).ne(0))
     n, _ = k.small(a)
-    place, loop, data, dtype = k.loop_for(k.dtype(a), (_F32, _F64, _I64))
+    place, loop, data, dtype = k.loop_for(k.dtype(a), (F32, F64, I64))
     k.require(k.same(dtype, k.dtype(a)))
     size, none = k.item_size(dtype), k.object(None)
     storage = k.storage_to_write(x)
@@ -468,12 +476,6 @@ def written(code: Code) -> str:
         return a, number_cell(k, y, place), k.i64(0)
 
     b, address, step = k.when(k.is_plain(y), tensor, number)
-    for array in (a, b):
-        k.own(k.incref(array))
-    storage = k.when(k.same(storage, none), lambda: k.new_storage(x, k.slot(x, Tensor, "_array")), lambda: storage)
-    k.own(k.incref(storage))
-    k.write(storage, lambda: k.run(loop, data, n, [(k.data(a), size), (address, step), (k.data(a), size)]))
-    for value in (a, b, storage):
-        k.call_c("Py_DecRef", None, k.disown(value))
+    k.write_to(x, storage, (a, b), lambda: k.run(loop, data, n, [(k.data(a), size), (address, step), (k.data(a), size)]))
     k.give(k.incref(x))
     return k.finish()

@@ -15,11 +15,8 @@ from . import records
 from .code import Code
 from .forms import Pointwise
 from .interpreter import ALIGNED, FLAGS
-from .objects import ALLOCATE
-from .records import DTYPES
+from .records import BOOL, DTYPES, ELEMENTS, F32, F64, I64
 
-_F32, _F64, _I64, _BOOL = range(4)
-_ELEMENTS = ("f32", "f64", "i64", "b8")
 _ITEM, _FLOAT, _INT, _TRUTH = range(4)  # what is asked of an element, in ``records.EXTRA``
 _ZEROS, _ONES, _ANYTHING, _GIVEN = range(4)  # what elements of a new tensor are, in ``records.EXTRA``
 _MOST, _MOST_DIMS = 1 << 12, 32
@@ -48,9 +45,9 @@ def number(code: Code) -> str:
         k.give(k.call_c("PyLong_FromLongLong", "ptr", k.cast(value, "i64")))
 
     def answer(place: int, own: int) -> None:
-        of(k.load(at, 0, _ELEMENTS[place]), own)
+        of(k.load(at, 0, ELEMENTS[place]), own)
 
-    for place, own in ((_F32, _FLOAT), (_F64, _FLOAT), (_I64, _INT), (_BOOL, _TRUTH)):
+    for place, own in ((F32, _FLOAT), (F64, _FLOAT), (I64, _INT), (BOOL, _TRUTH)):
         k.case(k.same(dtype, k.object(DTYPES[place])), partial(answer, place, own))
     k.decline()
     return k.finish()
@@ -135,7 +132,7 @@ def made(code: Code) -> str:
     none = k.same(dtype, k.object(None))
 
     def inferred() -> Value:
-        whole = k.pick(k.is_exactly(value, int), k.i64(_I64), k.i64(_BOOL))
+        whole = k.pick(k.is_exactly(value, int), k.i64(I64), k.i64(BOOL))
         return k.when(is_given & ~is_float, lambda: whole, lambda: k.dtype_at(k.argument(2)))
 
     place = k.when(none, inferred, lambda: k.dtype_at(dtype))
@@ -146,7 +143,7 @@ def made(code: Code) -> str:
 
         for at, element in enumerate(("f32", "f64", "i64")):
             k.when(place.eq(at), partial(write_as, element))
-        k.when(place.eq(_BOOL), lambda: k.store(k.cast(number, "b1"), cell, 0, "b8"))
+        k.when(place.eq(BOOL), lambda: k.store(k.cast(number, "b1"), cell, 0, "b8"))
 
     def given() -> None:
         def whole() -> Value:
@@ -158,7 +155,7 @@ def made(code: Code) -> str:
 
         def real() -> Value:
             number = k.field(value, 16, "f64")
-            k.require((place < _I64) & ((k.abs(number) <= 3e38) | (number - number).ne(0)))  # others are fitted, or refused
+            k.require((place < I64) & ((k.abs(number) <= 3e38) | (number - number).ne(0)))  # others are fitted, or refused
             return number
 
         write(k.when(is_float, real, whole))
@@ -204,9 +201,9 @@ def alike(code: Code) -> str:
     k.store(k.i64(0), cell, 0, "i64")
 
     def one() -> None:
-        k.when(place.eq(_F32), lambda: k.store(k.const(1, "f32"), cell, 0, "f32"))
-        k.when(place.eq(_F64), lambda: k.store(k.const(1, "f64"), cell, 0, "f64"))
-        k.when(place > _F64, lambda: k.store(k.i64(1), cell, 0, "i64"))  # a bool is its first byte
+        k.when(place.eq(F32), lambda: k.store(k.const(1, "f32"), cell, 0, "f32"))
+        k.when(place.eq(F64), lambda: k.store(k.const(1, "f64"), cell, 0, "f64"))
+        k.when(place > F64, lambda: k.store(k.i64(1), cell, 0, "i64"))  # a bool is its first byte
 
     k.when(filled.eq(_ONES), one)
     r = k.new_array(k.dtype(a), k.ndim(a), k.dims(a))
@@ -228,7 +225,7 @@ def counting(code: Code) -> str:
     n = k.scratch(1, "i64")
     k.store(end - start, n, 0, "i64")
     k.require((end - start) <= _MOST)
-    r = k.new_array(k.object(DTYPES[_I64]), k.i64(1), n)
+    r = k.new_array(k.object(DTYPES[I64]), k.i64(1), n)
     k.loop(0, end - start, lambda i: k.store(start + i, k.data(r), i, "i64"))
     k.answer_new(r, k.i64(0))
     return k.finish()
@@ -242,7 +239,7 @@ class _Listed(Creation):
         """Place of the dtype that a number has in a tensor."""
         is_whole, is_truth = self.is_exactly(thing, int), self.is_exactly(thing, bool)
         self.require(is_whole | is_truth | self.is_exactly(thing, float))
-        return self.pick(is_whole, self.i64(_I64), self.pick(is_truth, self.i64(_BOOL), default))
+        return self.pick(is_whole, self.i64(I64), self.pick(is_truth, self.i64(BOOL), default))
 
     def put_number(self, thing: Value, place: Value, values: Value, i: Value) -> None:
         """Convert a number that must be of the class of ``place``; floats are float64 yet."""
@@ -258,7 +255,7 @@ class _Listed(Creation):
             self.require(self.is_exactly(thing, float))
             self.store(self.field(thing, 16, "f64"), values, i, "f64")
 
-        self.when(place.eq(_I64), whole, lambda: self.when(place.eq(_BOOL), truth, real))
+        self.when(place.eq(I64), whole, lambda: self.when(place.eq(BOOL), truth, real))
 
 
 _FEW = 256
@@ -270,7 +267,7 @@ def listed(code: Code) -> str:
     k.require_count(2)
     k.require_no_mode()
     data, default = k.argument(0), k.dtype_at(k.argument(1))
-    k.require(default <= _F64)
+    k.require(default <= F64)
     values, dims = k.scratch(_FEW, "i64"), k.scratch(2, "i64")
     alone = k.is_exactly(data, float) | k.is_exactly(data, int) | k.is_exactly(data, bool)
 
@@ -314,9 +311,9 @@ def listed(code: Code) -> str:
     place, n, ndim = k.when(alone, one, several)
     r = k.new_array(k.array_dtype(place), ndim, dims)
     at = k.data(r)
-    k.when(place.eq(_F32), lambda: k.loop(0, n, lambda i: k.store(k.cast(k.load(values, i, "f64"), "f32"), at, i, "f32")))
-    k.when(place.eq(_F64) | place.eq(_I64), lambda: k.loop(0, n, lambda i: k.store(k.load(values, i, "i64"), at, i, "i64")))
-    k.when(place.eq(_BOOL), lambda: k.loop(0, n, lambda i: k.store(k.cast(k.load(values, i, "i64"), "i8"), at, i, "i8")))
+    k.when(place.eq(F32), lambda: k.loop(0, n, lambda i: k.store(k.cast(k.load(values, i, "f64"), "f32"), at, i, "f32")))
+    k.when(place.eq(F64) | place.eq(I64), lambda: k.loop(0, n, lambda i: k.store(k.load(values, i, "i64"), at, i, "i64")))
+    k.when(place.eq(BOOL), lambda: k.loop(0, n, lambda i: k.store(k.cast(k.load(values, i, "i64"), "i8"), at, i, "i8")))
     k.answer_new(r, k.i64(0))
     return k.finish()
 
@@ -333,22 +330,7 @@ def sizes(code: Code) -> str:
     k.require_count(1)
     x = k.argument(0)
     k.require(k.is_plain(x))
-    a = k.any_array_of(x)
-    n, dims = k.ndim(a), k.scratch(_MOST_DIMS, "i64")
-    k.require(n < _MOST_DIMS)
-    k.loop(0, n, lambda i: k.store(k.load(k.dims(a), i, "i64"), dims, i, "i64"))
-    allocate = k.slot_function(tuple, ALLOCATE)
-    made = k.own(k.call_c(allocate, "ptr", k.object(Size), n))
-    k.check(k.exists(made))
-    items = k.at(made, k.interpreter.tuple_items, "i8")
-
-    def put(i: Value) -> None:
-        number = k.call_c("PyLong_FromSsize_t", "ptr", k.load(dims, i, "i64"))
-        k.check(k.exists(number))
-        k.store(number, items, i, "ptr")
-
-    k.loop(0, n, put)
-    k.give(k.disown(made))
+    k.give(k.shape(k.any_array_of(x), Size))
     return k.finish()
 
 

@@ -240,10 +240,13 @@ class Function(Builder):
         dims = self.dims(array)
         return self.loop(0, self.ndim(array), lambda i, n: n * self.load(dims, i, "i64"), carried=(self.i64(1),))
 
-    def shape(self, array: Value) -> Value:
-        """The shape as a tuple of ints (a new reference)."""
+    def shape(self, array: Value, kind: type | None = None) -> Value:
+        """The shape as a tuple of ints (a new reference), or as a kind of tuple."""
         self.own(self.incref(array))
-        made = self.own(self.call_c("PyTuple_New", "ptr", self.ndim(array)))
+        if kind is None:
+            made = self.own(self.call_c("PyTuple_New", "ptr", self.ndim(array)))
+        else:
+            made = self.own(self.call_c(self.slot_function(tuple, ALLOCATE), "ptr", self.object(kind), self.ndim(array)))
         self.check(self.exists(made))
         items, dims = self.at(made, self.interpreter.tuple_items, "i8"), self.dims(array)
 

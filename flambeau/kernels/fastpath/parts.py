@@ -8,7 +8,7 @@ from ..compiler.language import Value
 from . import records
 from .code import Code
 from .forms import Pointwise
-from .records import DTYPES
+from .records import DTYPES, I64
 from .views import INFERENCE_WORD, MOST_DIMS, View, meta_word, view_around
 
 _UNBOUND, _SPLIT, _CHUNKS = range(3)  # how parts are counted, in ``records.EXTRA``
@@ -81,7 +81,7 @@ def rows(code: Code) -> str:
     bits = k.needed()
     k.require(k.word(records.NODE).ne(0) | ~k.recording(k.requires_grad(x, may_be_inference=True)))
     table, places = k.array_of(x), k.array_of(y)
-    k.require(k.same(k.dtype(places), k.object(DTYPES[2])))
+    k.require(k.same(k.dtype(places), k.object(DTYPES[I64])))
     size, n, count = k.size_of(k.dtype(table)), k.ndim(table), k.size(places)
     k.require((n > 0) & (k.ndim(places) > 0) & (count > 0) & (n + k.ndim(places) <= MOST_DIMS))
     is_usual = k.measured(table)[1] & k.measured(places)[1]

@@ -15,9 +15,9 @@ from . import records
 from .code import Code
 from .forms import Pointwise
 from .interpreter import ALIGNED, C_CONTIGUOUS, F_CONTIGUOUS, FLAGS, dot_function
+from .records import F32, F64
 
 _FLOATS = [np.dtype(np.float32), np.dtype(np.float64)]
-_F32, _F64 = range(2)
 _MOST, _MOST_DIMS = 256, 16  # elements of a softmax, and dimensions of what is summed
 _THIRTY_TWO = 0x42000000  # the bits of 32 as a float32
 # In ``records.EXTRA``: of each dtype the loop that adds a bias or divides a sum, with its data, then the dot function and the ones.
@@ -98,7 +98,7 @@ def _stacked_product(k: Product, a: Value, b: Value, bits: Value) -> None:
     k.require_stack(b)
     (count, m, n), (others, inner, p) = ([k.load(k.dims(t), d, "i64") for d in range(3)] for t in (a, b))
     k.require((count > 0) & count.eq(others) & n.eq(inner) & (count * m * n < k.word(records.LIMIT)))
-    _, loop, data, dtype = k.loop_for(k.dtype(a), (_F32, _F64))
+    _, loop, data, dtype = k.loop_for(k.dtype(a), (F32, F64))
     dims, sizes, steps, places = k.scratch(3, "i64"), k.scratch(4, "i64"), k.scratch(9, "i64"), k.scratch(3, "ptr")
     for place, size in enumerate((count, m, p)):
         k.store(size, dims, place, "i64")
@@ -127,7 +127,7 @@ def product(code: Code) -> str:
     m, n = k.require_matrix(a)
     inner, p = k.require_matrix(b)
     k.require(n.eq(inner) & (m * n < k.word(records.LIMIT)))
-    _, loop, data, dtype = k.loop_for(k.dtype(a), (_F32, _F64))
+    _, loop, data, dtype = k.loop_for(k.dtype(a), (F32, F64))
     r = k.matrix(dtype, m, p)
     k.multiply(loop, data, (m, n, p), [(k.data(t), *k.steps(t)) for t in (a, b, r)])
     k.answer_new(r, bits)
@@ -172,7 +172,7 @@ def linear(code: Code) -> str:
         return k.data(b)
 
     added = k.when(has_bias, row, lambda: k.null)
-    place, loop, data, dtype = k.loop_for(k.dtype(a), (_F32, _F64))
+    place, loop, data, dtype = k.loop_for(k.dtype(a), (F32, F64))
     dims = k.scratch(_MOST_DIMS, "i64")
     k.loop(0, rank - 1, lambda d: k.store(k.load(k.dims(a), d, "i64"), dims, d, "i64"))
     k.store(p, dims, rank - 1, "i64")
@@ -203,7 +203,7 @@ def reduced(code: Code) -> str:
     k.require((keeps | k.same(k.argument(2), k.object(False))) & k.same(k.argument(3), none) & k.is_row_major(a))
     n, _ = k.measured(a)
     k.require((n > 0) & (n < k.word(records.LIMIT)))
-    place, loop, data, dtype = k.loop_for(k.dtype(a), (_F32, _F64))
+    place, loop, data, dtype = k.loop_for(k.dtype(a), (F32, F64))
     ones, size = k.word(_ONES, place, "ptr"), k.item_size(k.dtype(a))
 
     def answer(r: Value, count: Value, of: Value) -> None:
@@ -211,7 +211,7 @@ def reduced(code: Code) -> str:
 
         def divide() -> None:
             cell = k.scratch(1, "i64")
-            k.when(place.eq(_F32), lambda: k.store(k.cast(of, "f32"), cell, 0, "f32"), lambda: k.store(k.cast(of, "f64"), cell, 0, "f64"))
+            k.when(place.eq(F32), lambda: k.store(k.cast(of, "f32"), cell, 0, "f32"), lambda: k.store(k.cast(of, "f64"), cell, 0, "f64"))
             k.run(k.second(place, 0), k.second(place, 1), count, [(k.data(r), size), (cell, k.i64(0)), (k.data(r), size)])
 
         k.when(k.exists(k.second(place, 0)), divide)
@@ -235,7 +235,7 @@ def reduced(code: Code) -> str:
 
         def row(i: Value) -> None:
             to = k.at(k.data(r), i * size, "i8")
-            k.when(place.eq(_F32), lambda: k.store(k.i32(0), to, 0, "i32"), lambda: k.store(k.i64(0), to, 0, "i64"))
+            k.when(place.eq(F32), lambda: k.store(k.i32(0), to, 0, "i32"), lambda: k.store(k.i64(0), to, 0, "i64"))
             k.run(add, its, columns, [(to, k.i64(0)), (k.at(k.data(a), i * columns * size, "i8"), size), (to, k.i64(0))])
 
         k.loop(0, n // columns, row)
@@ -272,7 +272,7 @@ def summed(code: Code) -> str:
     rows, columns = k.require_matrix(a)
     k.require(k.integer_of(k.field(shape, k.interpreter.tuple_items)).eq(columns))
     k.require(rows * columns < k.word(records.LIMIT))
-    place, loop, data, dtype = k.loop_for(k.dtype(a), (_F32, _F64))
+    place, loop, data, dtype = k.loop_for(k.dtype(a), (F32, F64))
     ones, size = k.word(_ONES, place, "ptr"), k.item_size(dtype)
     r = k.new_array(dtype, k.i64(1), k.at(k.dims(a), 1, "i64"))
     across, along = k.steps(a)
@@ -288,7 +288,7 @@ def softmax(code: Code) -> str:
     k.require(k.is_row_major(a) & k.same(k.argument(2), k.object(None)))
     rows, columns = k.require_matrix(a)
     k.require(k.index(k.argument(1), k.i64(2)).eq(1))
-    _, exp, its, dtype = k.loop_for(k.dtype(a), (_F32,))
+    _, exp, its, dtype = k.loop_for(k.dtype(a), (F32,))
     n = rows * columns
     k.require(n < k.word(records.LIMIT))
     data = k.data(a)

@@ -20,6 +20,8 @@ from ...core.tape.derivatives import Item
 from .interpreter import loop_of
 
 DTYPES = [np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.bool_)]
+F32, F64, I64, BOOL = range(len(DTYPES))  # their places
+ELEMENTS = ("f32", "f64", "i64", "b8")  # as memory holds them
 MOST = 8  # things of one kind that a node keeps
 NOTHING, ARGUMENT, RESULT, OBJECT, SHAPE = range(5)  # what a node keeps: an argument, the result, an object for all, an argument's shape
 PLACE, NEEDED = 8, 32  # bits of a word where the argument's place begins, and the edges for whose gradients it is needed

@@ -183,6 +183,13 @@ class View(Form):
         self.make_room(a)
         return x, a, bits
 
+    def enter_turned(self) -> tuple[Value, Value, Value]:
+        """``enter_view`` of a call with a matrix alone, whose dimensions are written down the other way round."""
+        x, a, bits = self.enter_view(1)
+        self.require(self.ndim(a).eq(2))
+        self.copy_dims(a, 1, lambda i: self.i64(1) - i)
+        return x, a, bits
+
     def make_room(self, a: Value) -> None:
         """Let there be places for the dimensions."""
         self.require(self.ndim(a) < MOST_DIMS)
@@ -235,9 +242,7 @@ def transposed(code: Code) -> str:
 def turned(code: Code) -> str:
     """``t(x)`` of a matrix."""
     k = View(code, "turned")
-    x, a, bits = k.enter_view(1)
-    k.require(k.ndim(a).eq(2))
-    k.copy_dims(a, 1, lambda i: k.i64(1) - i)
+    x, a, bits = k.enter_turned()
     k.show(x, a, bits, k.i64(2), k.i64(0))
     return k.finish()
 
@@ -307,9 +312,7 @@ def permuted(code: Code) -> str:
 def reversed_(code: Code) -> str:
     """``x.T`` of a matrix."""
     k = View(code, "reversed_")
-    x, a, bits = k.enter_view(1)
-    k.require(k.ndim(a).eq(2))
-    k.copy_dims(a, 1, lambda i: k.i64(1) - i)
+    x, a, bits = k.enter_turned()
     k.given = k.scratch(2, "ptr")
     for place, thing in enumerate((x, k.object((1, 0)))):
         k.store(thing, k.given, place, "ptr")

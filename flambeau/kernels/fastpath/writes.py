@@ -8,9 +8,9 @@ from ..compiler.language import Value
 from .code import Code
 from .forms import Pointwise, number_cell
 from .interpreter import FLAGS, WRITEABLE
+from .records import BOOL, F32, F64
 from .views import Indexed
 
-_F32, _F64, _I64, _BOOL = range(4)
 _LARGEST = 65504.0  # no floating dtype overflows
 _MOST = 1 << 15
 
@@ -21,8 +21,8 @@ class _Put(Indexed, Pointwise):
     def number_at(self, value: Value, place: Value) -> Value:
         """Address of a Python number as an element."""
         cell = number_cell(self, value, place)
-        self.require(place < _BOOL)
-        for at, element in ((_F32, "f32"), (_F64, "f64")):
+        self.require(place < BOOL)
+        for at, element in ((F32, "f32"), (F64, "f64")):
 
             def fits(element: str = element) -> None:
                 size = self.abs(self.load(cell, 0, element))
@@ -101,12 +101,6 @@ def put(code: Code) -> str:
         return a, k.number_at(value, place), k.i64(1), k.i64(0)
 
     b, source, count, step = k.when(k.is_plain(value), tensor, number)
-    for array in (a, b):
-        k.own(k.incref(array))
-    storage = k.when(k.same(storage, k.object(None)), lambda: k.new_storage(x, k.slot(x, Tensor, "_array")), lambda: storage)
-    k.own(k.incref(storage))
-    k.write(storage, lambda: k.write_part(ndim, k.at(k.data(a), offset, "i8"), source, count, step, size))
-    for array in (a, b, storage):
-        k.call_c("Py_DecRef", None, k.disown(array))
+    k.write_to(x, storage, (a, b), lambda: k.write_part(ndim, k.at(k.data(a), offset, "i8"), source, count, step, size))
     k.give(k.incref(k.object(True)))
     return k.finish()
