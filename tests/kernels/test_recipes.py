@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from types import CodeType, SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from flambeau.core.calls import machine_calls
 from flambeau.core.tensor import Tensor
 from flambeau.kernels.compiler import cache, image
-from flambeau.kernels.fastpath import code, interpreter, recipes, start
+from flambeau.kernels.fastpath import code, interpreter, kept_codes, recipes, start
 
 try:
     interpreter.interpreter()
@@ -53,10 +55,54 @@ def test_text_is_written_once(folder, monkeypatch) -> None:
     assert again == names and elsewhere["small"] != addresses["small"]
     for changed in ("FLAMBEAU_KERNELS_FROM", "FLAMBEAU_OTHER"):
         monkeypatch.setenv(changed, "3")
-        recipes._digest.cache_clear()
         with pytest.raises(AssertionError, match="once more"):
             code.loaded("tests", [unwritable])
-    recipes._digest.cache_clear()
+
+
+@pytest.mark.parametrize("changed", [{"st_size": 1}, {"st_mtime_ns": 1}, {"st_ctime_ns": 1}])
+def test_any_change_of_a_source_is_seen(changed, monkeypatch) -> None:
+    first = next(recipes._all_files())
+    states = {name: getattr(first.stat(), name) for name in ("st_size", "st_mtime", "st_ctime", "st_mtime_ns", "st_ctime_ns")}
+
+    def state(**other: int) -> str | None:
+        entry = SimpleNamespace(path=first.path, stat=lambda: SimpleNamespace(**states | other))
+        monkeypatch.setattr(recipes, "_all_files", lambda: iter([entry]))
+        return recipes.sources()
+
+    assert None is not state() == state() != state(**changed)
+
+
+def test_nothing_is_compiled_unless_it_may_be(monkeypatch) -> None:
+    monkeypatch.setattr(start, "_FORMS", (unwritable,))
+    monkeypatch.setattr(start.switch, "on", True)
+    assert start.start(compiles=False) is False
+
+
+def exchanged_in_a_block(made_of: Any) -> list[int]:
+    """List what is compiled in a block in which one code is exchanged."""
+    compiled = []
+
+    def compiled_now() -> CodeType:
+        compiled.append(made_of)
+        return compile("1", "kept", "eval")
+
+    with kept_codes.kept_codes():
+        assert eval(machine_calls.kept(made_of, compiled_now)) == 1
+    return compiled
+
+
+def test_codes_are_compiled_once(folder, monkeypatch) -> None:
+    first, second = "def one(): pass", ("file.py", "m = asked()", compile("1", "kept", "eval"))
+    assert [exchanged_in_a_block(made_of) for made_of in (first, second)] == [[first], [second]]
+    assert [exchanged_in_a_block(made_of) for made_of in (first, second)] == [[], []]
+    assert exchanged_in_a_block((*second[:2], compile("2", "kept", "eval")))
+    (path,) = folder.glob("*.image")
+    path.write_bytes(image.sealed(0, b"no codes"))
+    assert exchanged_in_a_block(first) == [first] and exchanged_in_a_block(first) == []
+    monkeypatch.setattr(kept_codes, "MOST", 1)
+    assert exchanged_in_a_block(second) == [second] and exchanged_in_a_block(first) == [first]  # the new ones alone are kept
+    monkeypatch.setattr(recipes, "sources", lambda: None)
+    assert exchanged_in_a_block(first) == exchanged_in_a_block(first) == [first]
 
 
 def test_without_the_image_or_the_sources_it_is_written_again(folder, monkeypatch) -> None:

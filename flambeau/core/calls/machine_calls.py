@@ -1,4 +1,4 @@
-"""Machine code takes over from generated wrappers after some 100,000 calls, so that short programs pay nothing for it.
+"""Machine code takes over from generated wrappers after some 10,000 calls, so that short programs pay nothing for it.
 
 A wrapper is a Python function, and stays the same object. When machine code is there, the function's code is exchanged for one that asks it
 first: a built-in function that answers None for a call that is not usual, which the lines behind it do as before.
@@ -20,12 +20,14 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import chain, islice
+from types import CodeType
 from typing import Any
 
 from .interruption import GENERATED
 
 IMPORTED = time.time()  # sources that are younger may be others than those that run
-AFTER = 100_000  # tensors: some 60 ms of calls, and loading takes 150 of a thread
+AFTER = 30_000  # tensors: in as many calls machine code saves the time that loading it takes; `python -m benchmarks takeover`
+COMPILED_AFTER = 100_000  # where it has to be compiled first, once a machine, which takes seconds
 CHOSEN = os.environ.get("FLAMBEAU_FAST_PATH", "")
 if CHOSEN not in ("", "python", "machine"):
     raise ValueError(f"FLAMBEAU_FAST_PATH: expected 'python' or 'machine', got {CHOSEN!r}")
@@ -35,6 +37,9 @@ _finders: list[Callable[..., Any]] = []  # what gives the built-in function of a
 _kept: list[Any] = []
 engines: list[Any] = []  # what runs usual backward passes, once it is there; see ``autograd.engine.run_backward``
 exchanged: list[tuple[Any, Any, Any]] = []  # wrappers, their code without machine code and with it
+kept_codes: list[
+    dict[Any, CodeType]
+] = []  # while machine code is loaded: codes with it that were compiled before, by what they are made of
 
 
 class Offer:
@@ -73,12 +78,29 @@ def offer(function: Any, lines: list[str], offers: list[Offer]) -> None:
             done = each.place
         if not done:
             return
-        made: dict[str, Any] = {}
-        name = function.__code__.co_name
-        exec(compile("\n".join([*text, *lines[done:]]), f"{GENERATED}{name}>", "exec"), scope, made)
-        exchange(function, made[name].__code__)
+        whole, name = "\n".join([*text, *lines[done:]]), function.__code__.co_name
+
+        def compiled() -> CodeType:
+            made: dict[str, Any] = {}
+            exec(compile(whole, f"{GENERATED}{name}>", "exec"), scope, made)
+            code: CodeType = made[name].__code__
+            return code
+
+        exchange(function, kept(whole, compiled))
 
     await_machine(accept)
+
+
+def kept(key: Any, compiled: Callable[[], CodeType | None]) -> Any:
+    """The code that ``compiled`` makes, or made in an earlier process: ``key`` is all that it depends on besides the sources."""
+    for codes in kept_codes:
+        if key in codes:
+            return codes[key]
+    code = compiled()
+    for codes in kept_codes:
+        if code is not None:
+            codes[key] = code
+    return code
 
 
 def find(op: Any, form: str, *more: Any) -> Any:
@@ -158,21 +180,28 @@ def take_over(find: Callable[..., Any], *engine: Any) -> None:
 
 
 def counted(blanks: Iterator[Any]) -> Iterator[Any]:
-    """The same iterator, which starts machine code after ``AFTER`` items: all in C, as every call takes one."""
+    """The same iterator, which starts machine code after so many items: all in C, as every call takes one."""
     if CHOSEN == "python":
         return blanks
-    mark: set[None] = set()  # its iterator lets it go at its end
-    _kept.append(weakref.ref(mark, lambda _: _start()))
+    if CHOSEN == "machine":
+        return chain(islice(blanks, 1), _mark(True), blanks)
     # iterators all of them: to go from one to the next allocates nothing, and cannot fail, which would be the end of all tensors
-    return chain(islice(blanks, AFTER if not CHOSEN else 1), iter(mark), blanks)
+    return chain(islice(blanks, AFTER), _mark(False), islice(blanks, COMPILED_AFTER - AFTER), _mark(True), blanks)
 
 
-def _start() -> None:
+def _mark(compiles: bool) -> Iterator[Any]:
+    """An iterator without items, which starts machine code at its end, and compiles it if it is to."""
+    mark: set[None] = set()  # the iterator lets it go at its end
+    _kept.append(weakref.ref(mark, lambda _: _start(compiles)))
+    return iter(mark)
+
+
+def _start(compiles: bool) -> None:
     """Start it in a thread of its own: this runs in the midst of some call, so it waits for nothing."""
-    if not sys.is_finalizing():
+    if not (_over or sys.is_finalizing()):
         atexit.register(_end)
         with suppress(RuntimeError):  # no thread can be had: wrappers stay as they are
-            _thread.start_new_thread(_load, ())
+            _thread.start_new_thread(_load, (compiles,))
 
 
 _loading = threading.RLock()  # a process forks before or after: its child would wait for ever for what a thread was importing
@@ -180,17 +209,16 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_loading.acquire, after_in_parent=_loading.release, after_in_child=_loading.release)
 
 
-_ended: list[None] = []
+_over: list[None] = []  # not empty once there is nothing more to load, or the process ends
 
 
 def _end() -> None:
     """Wait for the compiler where it is at work, and keep it from starting: the end of a process takes away what it works on."""
     with _loading:
-        _ended[:] = (None,)
+        _over.append(None)
 
 
-def _load() -> None:
+def _load(compiles: bool) -> None:
     with _loading:
-        if _ended:
-            return
-        importlib.import_module(f"{__package__.partition('.')[0]}.kernels.fastpath.start").start()
+        if not _over and importlib.import_module(f"{__package__.partition('.')[0]}.kernels.fastpath.start").start(compiles):
+            _over.append(None)

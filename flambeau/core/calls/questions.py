@@ -17,7 +17,7 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any, TypeVar
 
-from .machine_calls import Offer, await_machine, exchange, find
+from .machine_calls import Offer, await_machine, exchange, find, kept
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -36,7 +36,8 @@ def asks(form: str, arguments: str, condition: str = "", answer: str = "m") -> C
             if machine is not None:
                 name = f"machine_{form}_{function.__name__}"
                 question = Offer(0, 1, None, form, arguments, condition, (), answer).lines(name)
-                code = _with_question(function, [line[4:] for line in question])
+                lines, code = [line[4:] for line in question], function.__code__
+                code = kept((code.co_filename, *lines, code), lambda: _with_question(function, lines))
                 if code is not None:
                     function.__globals__[name] = machine
                     exchange(function, code)

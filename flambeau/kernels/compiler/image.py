@@ -127,6 +127,11 @@ def sealed(start: int, code: bytes) -> bytes:
     return _HEADER.pack(MAGIC, start, _digest(start, code)) + code
 
 
+def unsealed(image: bytes) -> bytes:
+    """The code that ``sealed`` was given."""
+    return image[_HEADER.size :]
+
+
 def _digest(start: int, code: bytes) -> bytes:
     return sha256(struct.pack("<Q", start) + code).digest()
 

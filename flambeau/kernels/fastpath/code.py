@@ -98,9 +98,9 @@ class Code:
             elf = image.compile_object(self.text(), self.target)
             linked = [image.link(elf, name) for name in (*names, "table")]
             starts = [_LINKED.unpack_from(each)[1] for each in linked]
-            stored = image.sealed(0, struct.pack(f"<{1 + len(starts)}Q", len(starts), *starts) + linked[0][_LINKED.size :])
+            stored = image.sealed(0, struct.pack(f"<{1 + len(starts)}Q", len(starts), *starts) + image.unsealed(linked[0]))
             cache.write(key, stored)
-        return stored[_LINKED.size :]
+        return image.unsealed(stored)
 
     def recipe(self, names: list[str]) -> bytes | None:
         """The image, the functions, and what stands in the table, by names; None where something has no name."""
@@ -127,7 +127,7 @@ class Code:
             return None
         if len(self._values) != len(told["table"]):  # two names of one thing
             return None
-        return told["names"], self._mapped(told["names"], stored[_LINKED.size :])
+        return told["names"], self._mapped(told["names"], image.unsealed(stored))
 
 
 def loaded(what: str, writers: Sequence[Callable[[Code], str]]) -> tuple[list[str], dict[str, int]]:
@@ -136,18 +136,28 @@ def loaded(what: str, writers: Sequence[Callable[[Code], str]]) -> tuple[list[st
     Args:
         what: a word for them.
     """
-    code = Code()
-    known = recipes.sources()
-    key = None if known is None else cache.key_of(f"recipe of {what}|{known}|{vars(code.interpreter)}", code.target)
-    recipe = None if key is None else cache.read(key)
-    if recipe is not None and (done := code.follow(recipe[_LINKED.size :])) is not None:
+    done = kept(what)
+    if done is not None:
         return done
     code = Code()
     names = [write(code) for write in writers]
     addresses = code.load(names)
-    if key is not None and (new := code.recipe(names)) is not None:
+    key, new = _recipe_key(what, code), code.recipe(names)
+    if key is not None and new is not None:
         cache.write(key, image.sealed(0, new))
     return names, addresses
+
+
+def kept(what: str) -> tuple[list[str], dict[str, int]] | None:
+    """The same from disk alone; None where it is not there."""
+    code = Code()
+    key = _recipe_key(what, code)
+    recipe = None if key is None else cache.read(key)
+    return None if recipe is None else code.follow(image.unsealed(recipe))
+
+
+def _recipe_key(what: str, code: Code) -> str | None:
+    return recipes.key_of(f"recipe of {what}|{vars(code.interpreter)}", code.target)
 
 
 class Definition(ctypes.Structure):

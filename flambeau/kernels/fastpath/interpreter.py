@@ -10,7 +10,6 @@ import ctypes
 import platform
 import struct
 import sys
-import sysconfig
 import weakref
 from functools import cache
 from typing import Any
@@ -86,10 +85,9 @@ class Interpreter:
 
     def _check_build(self) -> None:
         require(platform.python_implementation() == "CPython" and struct.calcsize("P") == 8, "not a 64-bit CPython")
-        free_threaded = sysconfig.get_config_var("Py_GIL_DISABLED") or not getattr(sys, "_is_gil_enabled", lambda: True)()
-        require(not free_threaded, "a free-threaded build counts references otherwise")
-        traced = sysconfig.get_config_var("Py_TRACE_REFS") or hasattr(sys, "getobjects") or hasattr(sys, "gettotalrefcount")
+        traced = hasattr(sys, "getobjects") or hasattr(sys, "gettotalrefcount")
         require(not traced, "a debug build counts references in one more place")
+        require(not _is_free_threaded(), "a free-threaded build counts references otherwise")
         require(VERSIONS[0] <= sys.version_info[:2] <= VERSIONS[1], f"nobody has looked at Python {platform.python_version()}")
         require(object.__basicsize__ == 16, "objects have another header")
 
@@ -127,6 +125,14 @@ class Interpreter:
         """Offset of a slot in instances of ``owner`` and of its subclasses."""
         descriptor = next(kind.__dict__[name] for kind in owner.__mro__ if name in kind.__dict__)
         return word(word(id(descriptor) + self._member) + 16)
+
+
+def _is_free_threaded() -> bool:
+    if sys.version_info < (3, 13):  # which saves the import
+        return False
+    import sysconfig
+
+    return bool(sysconfig.get_config_var("Py_GIL_DISABLED")) or not getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 @cache

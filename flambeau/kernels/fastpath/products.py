@@ -308,10 +308,10 @@ def softmax(code: Code) -> str:
 @cache
 def loops_are_dots() -> bool:
     """Whether NumPy's matrix loop gives the bits of ``ndarray.dot``, which the Python wrappers call: BLAS does both, if it was built so."""
-    rng = np.random.default_rng(0)
     for dtype in _FLOATS:
         for m, n, p in ((2, 3, 4), (5, 16, 3), (8, 33, 17), (31, 7, 9)):
-            a, b = rng.standard_normal((m, n)).astype(dtype), rng.standard_normal((n, p)).astype(dtype)
+            # numbers of all digits, without ``numpy.random``, which takes longer to import than all of this
+            a, b = (np.sin(np.arange(1.0, 1.0 + rows * columns)).astype(dtype).reshape(rows, columns) for rows, columns in ((m, n), (n, p)))
             pairs = [(a[:1], b), (a[0], b), (a[:1], np.asfortranarray(b)), (a[0], np.asfortranarray(b))]
             pairs += [
                 (a, b),

@@ -7,18 +7,18 @@ which image the present sources lead to, and by which names its table is filled.
 from __future__ import annotations
 
 import ast
-import hashlib
 import os
 import platform
 import sys
 from collections.abc import Iterator
-from functools import cache
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from ...core.calls import machine_calls
+from ..compiler import cache, target as targets
 
 _PACKAGE = __name__.partition(".")[0]
 _FOLDERS = ("core", "autograd", "kernels", "nn")  # whatever writes machine code, and the classes and operations that it speaks of
@@ -39,23 +39,45 @@ def _all_files() -> Iterator[os.DirEntry[str]]:
         yield from _files(os.path.join(root, folder))
 
 
-def sources() -> str | None:
-    """A hash of the sources and of what else texts depend on; None where they do not lie in a folder, or were changed since the import."""
+_looked: list[str | None] = []  # what was found in a block of ``looked_at_once``
+
+
+@contextmanager
+def looked_at_once() -> Iterator[None]:
+    """Within the block sources are looked at once: that takes a millisecond or two."""
+    _looked.append(_state())
     try:
-        states = [entry.stat() for entry in _all_files()]
-        return None if max(max(state.st_mtime, state.st_ctime) for state in states) >= machine_calls.IMPORTED else _digest()
+        yield
+    finally:
+        _looked.pop()
+
+
+def sources() -> str | None:
+    """State of the sources and of what else texts depend on; None where they do not lie in a folder, or were changed since the import.
+
+    As byte code is Python's for the time and the size of a source, so is this: to read them all takes as long as what it saves.
+    """
+    for state in _looked:
+        return state
+    return _state()
+
+
+def _state() -> str | None:
+    try:
+        states = [(entry.path, entry.stat()) for entry in _all_files()]
     except OSError:
         return None
-
-
-@cache
-def _digest() -> str:
+    if max(max(state.st_mtime, state.st_ctime) for _, state in states) >= machine_calls.IMPORTED:
+        return None
     chosen = sorted((name, value) for name, value in os.environ.items() if name.startswith("FLAMBEAU_"))
-    digest = hashlib.sha256(repr((sys.version, platform.machine(), np.__version__, np.__file__, chosen)).encode())
-    for entry in _all_files():
-        with open(entry.path, "rb") as file:
-            digest.update(b"%s\0%s\0" % (entry.path.encode("utf-8", "surrogateescape"), file.read()))
-    return digest.hexdigest()
+    files = [(path, state.st_size, state.st_mtime_ns, state.st_ctime_ns) for path, state in states]
+    return repr((sys.version, platform.machine(), np.__version__, np.__file__, chosen, files))
+
+
+def key_of(what: str, target: targets.Target) -> str | None:
+    """The key on disk of what follows from the sources; None where their state is not known."""
+    known = sources()
+    return None if known is None else cache.key_of(f"{what}|{known}", target)
 
 
 def name_of(thing: Any) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from ...core.arrays.native import NoKernel, switch
@@ -30,8 +31,10 @@ from . import (
     views,
     writes,
 )
-from .code import builtin, loaded
+from .code import builtin, kept, loaded
 from .interpreter import Unsupported
+from .kept_codes import kept_codes
+from .recipes import looked_at_once
 
 # Forms, and operations whose whole calls they do with the records that these functions make.
 _FORMS = (
@@ -210,15 +213,27 @@ def _found(op: Any, form: str, more: tuple[Any, ...]) -> tuple[str, records.Reco
     return "view" if op.is_view else "result", records.of_results(op, *more)
 
 
-def start() -> None:
-    """Load it, or compile it, and have it take over; nothing where it cannot be had."""
-    if not switch.on and CHOSEN != "machine":  # without kernels only where it is asked for by name: what it calls are NumPy's loops
-        return
-    try:
-        _, addresses = loaded("operations", _FORMS)
-    except (Unsupported, NoKernel, ImportError, OSError):  # no such interpreter, no compiler, no memory that may be executed
-        return
+def start(compiles: bool = True) -> bool:
+    """Have machine code take over; nothing where it cannot be had.
 
+    Args:
+        compiles: whether to compile what is not on disk.
+    Returns:
+        False where it has to be compiled, and is not.
+    """
+    if not switch.on and CHOSEN != "machine":  # without kernels only where it is asked for by name: what it calls are NumPy's loops
+        return True
+    try:
+        with looked_at_once():
+            found = loaded("operations", _FORMS) if compiles else kept("operations")
+            if found is not None:
+                _take_over(found[1])
+            return found is not None
+    except (Unsupported, NoKernel, ImportError, OSError):  # no such interpreter, no compiler, no memory that may be executed
+        return True
+
+
+def _take_over(addresses: dict[str, int]) -> None:
     table = backward.RuleTable()
     for key in ("_split", "_split_with_sizes", "_unbind"):  # whose wrappers in Python stay as they are
         op = primitive(key)
@@ -236,9 +251,8 @@ def start() -> None:
             table.put(more[0], addresses[name], record)
         return made
 
-    try:
-        record = backward.of_passes(table)
-    except (records.Unfit, Unsupported):
-        take_over(find)
-    else:
-        take_over(find, builtin("backward", addresses["backward"], record))
+    engine: tuple[Any, ...] = ()
+    with suppress(records.Unfit, Unsupported):
+        engine = (builtin("backward", addresses["backward"], backward.of_passes(table)),)
+    with kept_codes():
+        take_over(find, *engine)

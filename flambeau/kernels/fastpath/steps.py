@@ -297,8 +297,8 @@ def _power() -> int:
     """
     function: Any = CDLL(None).pow
     function.restype, function.argtypes = c_double, (c_double, c_double)
-    rng = np.random.default_rng(0)
-    bases, exponents = rng.random(200), rng.random(200) * 10.0 ** rng.integers(0, 4, 200)
+    places = np.arange(1.0, 201.0)  # numbers of all digits, without ``numpy.random``, which takes long to import
+    bases, exponents = np.sin(places) ** 2, np.cos(places) ** 2 * 10.0 ** (places % 4)
     for a, b in zip(bases.tolist(), exponents.tolist(), strict=True):
         require(function(a, b) == a**b, "powers of floats are computed otherwise")
     return cast(function, c_void_p).value or 0
