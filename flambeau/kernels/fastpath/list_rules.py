@@ -93,13 +93,8 @@ def stack_rule(code: Code) -> str:
     k.make_room(g)
     require_usual_storage(k, k.argument(1))
     k.copy_dims(g, 1, lambda i: i - k.cast(i > axis, "i64"))
-    stride, last = k.load(k.strides(g), axis, "i64"), rank - 1
-
-    def tail(i: Value) -> None:
-        k.put_dim(i, k.load(k.dims(g), i + 1, "i64"), k.load(k.strides(g), i + 1, "i64"))
-
-    k.loop(axis, last, tail)  # what the dimension itself was written over
-    k.parts(g, edges, count, lambda i, begin: (last, begin, begin + stride))
+    stride = k.load(k.strides(g), axis, "i64")
+    k.parts(g, edges, count, lambda i, begin: (rank - 1, begin, begin + stride))
     return k.finish()
 
 
@@ -117,7 +112,7 @@ def parts_rule(code: Code) -> str:
     n, rank, dtypes = k.shape_of(shape), k.field(shape, 16, "i64"), k.slot(node, Node, "dtype")
     k.require(k.is_exactly(dtypes, tuple) & (rank > 0) & (n < _UNTIL))
     dtype = k.field(dtypes, k.interpreter.tuple_items)
-    place = k.place_of(dtype, (0, 1))
+    k.place_of(dtype, (0, 1))
     items, places = (k.field(each, k.interpreter.list_items) for each in (grads, keys))
 
     def look(i: Value) -> None:
@@ -131,23 +126,15 @@ def parts_rule(code: Code) -> str:
         k.when(~k.same(grad, k.object(None)), usual)
 
     k.loop(0, count, look)
-    r = k.own(k.new_array(dtype, rank, k.new_dims))
-    k.call_c("memset", "ptr", k.data(r), k.const(0, "i32"), n * k.pick(place.eq(0), k.i64(4), k.i64(8)))
 
-    def put(i: Value) -> None:
-        grad, key = k.load(items, i, "ptr"), k.load(places, i, "ptr")
-        k.when(~k.same(grad, k.object(None)), lambda: put_part(k, r, key, k.slot(grad, Tensor, "_array")))
+    def put(r: Value) -> None:
+        def part(i: Value) -> None:
+            grad, key = k.load(items, i, "ptr"), k.load(places, i, "ptr")
+            k.when(~k.same(grad, k.object(None)), lambda: put_part(k, r, key, k.slot(grad, Tensor, "_array")))
 
-    def put_all() -> Value:
-        k.loop(0, count, put)
-        return k.const(True, "b1")
+        k.loop(0, count, part)
 
-    def leave() -> None:
-        k.decref(r)
-        k.decline()
-
-    k.case(~k.attempt(put_all, lambda: k.const(False, "b1")), leave)
-    k.give_gradients(k.unrecorded(k.disown(r)))
+    k.give_filled(dtype, rank, n, put)
     return k.finish()
 
 

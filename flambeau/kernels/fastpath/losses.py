@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -38,23 +39,25 @@ class _Loss(Product):
     def require_alike(self, a: Value, b: Value) -> Value:
         """The number of elements of two small row-major arrays of one dtype and shape."""
         self.require(self.is_row_major(a) & self.is_row_major(b) & self.same(self.dtype(a), self.dtype(b)))
-        self.require(self.ndim(a).eq(self.ndim(b)))
-        dims, others = self.dims(a), self.dims(b)
-        self.loop(0, self.ndim(a), lambda d: self.require(self.load(dims, d, "i64").eq(self.load(others, d, "i64"))))
+        self.require(self.same_sizes(a, b, self.dims))
         n, _ = self.measured(a)
         self.require((n > 0) & (n < self.word(records.LIMIT)))
         return n
 
-    def for_element(self, place: Value, body: Any) -> None:
-        """``body`` with the element type of a dtype's place."""
-        self.when(place.eq(0), lambda: body("f32"), lambda: body("f64"))
+    def answer_mean(self, dtype: Value, n: Value, bits: Value, loss: Callable[[Value, str], Value]) -> None:
+        """Return the mean of ``loss(i, element)`` for each of ``n`` places, added up as NumPy does."""
+        place, loop, data, dtype = self.loop_for(dtype, (0, 1))
+        losses, r, none = self.scratch(_LONGEST, "f64"), self.new_array(dtype, self.i64(0), self.null), self.i64(0)
+        cell = self.data(r)
 
-    def mean_of(self, losses: Value, n: Value, element: str, loop: Value, data: Value, result: Value) -> None:
-        """The mean of numbers, added up as NumPy does, into an array of one."""
-        cell, size, none = self.data(result), self.i64(SIZES[element]), self.i64(0)
-        self.store(self.const(0.0, element), cell, 0, element)
-        self.run(loop, data, n, [(cell, none), (losses, size), (cell, none)])
-        self.store(self.load(cell, 0, element) / self.cast(n, element), cell, 0, element)
+        def of(element: str) -> None:
+            self.loop(0, n, lambda i: self.store(loss(i, element), losses, i, element))
+            self.store(self.const(0.0, element), cell, 0, element)
+            self.run(loop, data, n, [(cell, none), (losses, self.i64(SIZES[element])), (cell, none)])
+            self.store(self.load(cell, 0, element) / self.cast(n, element), cell, 0, element)
+
+        self.when(place.eq(0), lambda: of("f32"), lambda: of("f64"))
+        self.answer_new(r, bits)
 
 
 class _Scores(_Loss):
@@ -171,17 +174,9 @@ def likelihood(code: Code) -> str:
     k.require_mean(k.argument(6), *[k.argument(place) for place in (2, 3, 5)])
     k.require_all_samples(k.argument(4))
     k.require(k.is_plain(target))
-    place, loop, its, dtype = k.loop_for(k.dtype(a), (0, 1))
     rows, columns = k.require_small(a)
-    labels, data, losses = k.require_classes(k.any_array_of(target), rows, columns), k.data(a), k.scratch(_LONGEST, "f64")
-    r = k.new_array(dtype, k.i64(0), k.null)
-
-    def compute(element: str) -> None:
-        k.loop(0, rows, lambda i: k.store(-k.load(data, i * columns + k.load(labels, i, "i64"), element), losses, i, element))
-        k.mean_of(losses, rows, element, loop, its, r)
-
-    k.for_element(place, compute)
-    k.answer_new(r, bits)
+    labels, data = k.require_classes(k.any_array_of(target), rows, columns), k.data(a)
+    k.answer_mean(k.dtype(a), rows, bits, lambda i, element: -k.load(data, i * columns + k.load(labels, i, "i64"), element))
     return k.finish()
 
 
@@ -194,20 +189,12 @@ def squared_loss(code: Code) -> str:
     k.require_mean(k.argument(4), *[k.argument(place) for place in (2, 3, 5)])
     k.require(k.is_plain(target))
     b = k.any_array_of(target)
-    place, loop, its, dtype = k.loop_for(k.dtype(a), (0, 1))
-    n, losses = k.require_alike(a, b), k.scratch(_LONGEST, "f64")
-    r = k.new_array(dtype, k.i64(0), k.null)
 
-    def compute(element: str) -> None:
-        def square(i: Value) -> None:
-            apart = k.load(k.data(a), i, element) - k.load(k.data(b), i, element)
-            k.store(apart * apart, losses, i, element)
+    def square(i: Value, element: str) -> Value:
+        apart = k.load(k.data(a), i, element) - k.load(k.data(b), i, element)
+        return apart * apart
 
-        k.loop(0, n, square)
-        k.mean_of(losses, n, element, loop, its, r)
-
-    k.for_element(place, compute)
-    k.answer_new(r, bits)
+    k.answer_mean(k.dtype(a), k.require_alike(a, b), bits, square)
     return k.finish()
 
 

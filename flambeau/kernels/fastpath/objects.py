@@ -240,6 +240,16 @@ class Function(Builder):
         dims = self.dims(array)
         return self.loop(0, self.ndim(array), lambda i, n: n * self.load(dims, i, "i64"), carried=(self.i64(1),))
 
+    def same_sizes(self, a: Value, b: Value, of: Callable[[Value], Value]) -> Value:
+        """Whether two arrays have the same dims, or strides."""
+        n, one, other = self.ndim(a), of(a), of(b)
+        is_long = n.eq(self.ndim(b))
+
+        def compare(i: Value, differs: Value) -> Value:
+            return differs | (self.load(one, i, "i64") ^ self.load(other, i, "i64"))
+
+        return self.loop(0, self.pick(is_long, n, self.i64(0)), compare, carried=(self.i64(0),)).eq(0) & is_long
+
     def shape(self, array: Value, kind: type | None = None) -> Value:
         """The shape as a tuple of ints (a new reference), or as a kind of tuple."""
         self.own(self.incref(array))

@@ -156,12 +156,7 @@ def program(code: Code) -> str:
         y = k.argument(i)
         k.require(k.is_plain(y))
         b = k.array_of(y)
-        k.require(k.same(k.dtype(b), k.dtype(a)) & k.ndim(b).eq(ndim))
-
-        def compare(d: Value, differs: Value) -> Value:
-            return differs | (k.load(k.dims(b), d, "i64") ^ k.load(k.dims(a), d, "i64"))
-
-        k.require(k.loop(0, ndim, compare, carried=(k.i64(0),)).eq(0))
+        k.require(k.same(k.dtype(b), k.dtype(a)) & k.same_sizes(b, a, k.dims))
         k.require_usual_strides([y], no_short)
         k.store(k.data(b), data, i, "ptr")
 

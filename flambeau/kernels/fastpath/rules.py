@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -83,16 +82,6 @@ class Rule(Product):
         def compare(i: Value, differs: Value) -> Value:
             size = self.call_c("PyLong_AsLong", "i64", self.load(self.at(shape, self.interpreter.tuple_items, "i8"), i, "ptr"))
             return differs | (size ^ self.load(dims, i, "i64"))
-
-        return self.loop(0, self.pick(is_long, n, self.i64(0)), compare, carried=(self.i64(0),)).eq(0) & is_long
-
-    def same_sizes(self, a: Value, b: Value, of: Callable[[Value], Value]) -> Value:
-        """Whether two arrays have the same dims, or strides."""
-        n, one, other = self.ndim(a), of(a), of(b)
-        is_long = n.eq(self.ndim(b))
-
-        def compare(i: Value, differs: Value) -> Value:
-            return differs | (self.load(one, i, "i64") ^ self.load(other, i, "i64"))
 
         return self.loop(0, self.pick(is_long, n, self.i64(0)), compare, carried=(self.i64(0),)).eq(0) & is_long
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,22 @@ class ViewRule(Rule, View):
         """Return a view of a tensor with the dimensions that were written down."""
         r = self.shown(a, ndim, self.like(offset, self.i64(0)), strides)
         self.give_gradients(unrecorded_view(self, r, x))
+
+    def give_filled(self, dtype: Value, ndim: Value, n: Value, put: Callable[[Value], None]) -> None:
+        """Return ``n`` zeros with the dimensions that were written down, where ``put`` writes to the array; what it refuses is Python's."""
+        r = self.own(self.new_array(dtype, ndim, self.new_dims))
+        self.call_c("memset", "ptr", self.data(r), self.const(0, "i32"), n * self.item_size(dtype))
+
+        def put_all() -> Value:
+            put(r)
+            return self.const(True, "b1")
+
+        def leave() -> None:
+            self.decref(r)
+            self.decline()
+
+        self.case(~self.attempt(put_all, lambda: self.const(False, "b1")), leave)
+        self.give_gradients(self.unrecorded(self.disown(r)))
 
 
 def spread_rule(code: Code) -> str:
@@ -171,22 +188,9 @@ def part_rule(code: Code) -> str:
     node, g = k.open()
     shape, key = k.attributes(node, 2)
     n, rank = k.shape_of(shape), k.field(shape, 16, "i64")
-    place = k.place_of(k.dtype(g), (0, 1))
+    k.place_of(k.dtype(g), (0, 1))
     k.require((n < k.word(records.LIMIT)) & (rank > 0))
-    r = k.own(k.new_array(k.dtype(g), rank, k.new_dims))
-    size = k.pick(place.eq(0), k.i64(4), k.i64(8))
-    k.call_c("memset", "ptr", k.data(r), k.const(0, "i32"), n * size)
-
-    def put() -> Value:
-        put_part(k, r, key, g)
-        return k.const(True, "b1")
-
-    def leave() -> None:
-        k.decref(r)
-        k.decline()
-
-    k.case(~k.attempt(put, lambda: k.const(False, "b1")), leave)
-    k.give_gradients(k.unrecorded(k.disown(r)))
+    k.give_filled(k.dtype(g), rank, n, lambda r: put_part(k, r, key, g))
     return k.finish()
 
 
