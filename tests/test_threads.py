@@ -15,15 +15,13 @@ import flambeau as torch
 from flambeau.core import native_threads
 from flambeau.kernels.families import blas
 from tests.faults.schedules import _Meeting, passed
-from tests.helpers.threads import in_threads
+from tests.helpers.threads import in_threads, switched_often
 
 
 @pytest.fixture
 def short_interval():
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    yield
-    sys.setswitchinterval(before)
+    with switched_often(1e-5):
+        yield
 
 
 @pytest.mark.parametrize(("size", "passes"), [(3, 100), (200_000, 20)])

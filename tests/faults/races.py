@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-import sys
 import threading
 import traceback
 from typing import Any
+
+from tests.helpers.threads import in_threads, switched_often
 
 from . import programs, trials
 
@@ -30,14 +31,8 @@ def trial(seed: int, wanted: dict[str, dict[str, Any]]) -> dict[str, Any]:
         except BaseException:
             failures.append(traceback.format_exc())
 
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    threads = [threading.Thread(target=work, args=(plan,)) for plan in plans]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    sys.setswitchinterval(interval)
+    with switched_often():
+        in_threads(count, lambda number: work(plans[number]))
     import flambeau as torch
 
     assert not failures, f"{len(failures)} of {count} threads, {names}, {rows} rows:\n{failures[0]}"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import random
-import sys
 import tempfile
-import threading
 import time
 import traceback
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from tests.helpers.threads import in_threads, switched_often
 
 from . import programs
 
@@ -132,14 +132,8 @@ def trial(seed: int, seconds: float, interval: float, count: int) -> dict[str, A
         except BaseException:
             failures.append(traceback.format_exc())
 
-    usual = sys.getswitchinterval()
-    sys.setswitchinterval(interval)
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    sys.setswitchinterval(usual)
+    with switched_often(interval):
+        in_threads(count, work)
     assert not failures, f"{len(failures)} of {count} threads, after {sum(made)} large results:\n{failures[0]}"
     _check_books()
     after = programs.state()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["in_threads"]
+__all__ = ["in_threads", "switched_often"]
 
 
 def in_threads(count: int, function: Callable[[int], Any]) -> None:
@@ -25,3 +27,14 @@ def in_threads(count: int, function: Callable[[int], Any]) -> None:
     for thread in threads:
         thread.join()
     assert not failures, failures
+
+
+@contextmanager
+def switched_often(seconds: float = 1e-6) -> Iterator[None]:
+    """Let the interpreter switch threads after so short a time."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(seconds)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)

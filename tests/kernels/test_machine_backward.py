@@ -5,14 +5,13 @@ from __future__ import annotations
 import gc
 import itertools
 import random
-import signal
-import sys
-import threading
 import weakref
 from typing import Any
 
+import numpy as np
 import pytest
 from machine_code import load_machine_code
+from object_counts import assert_counted, end_by_signals, fail_everywhere
 
 import flambeau
 from flambeau.core.calls import machine_calls
@@ -20,6 +19,7 @@ from flambeau.core.tape.node import Node
 from flambeau.core.tensor import Tensor
 from flambeau.kernels.fastpath.backward import RuleTable
 from flambeau.kernels.fastpath.records import Record
+from tests.helpers.threads import in_threads, switched_often
 
 F = flambeau.nn.functional
 
@@ -342,15 +342,9 @@ def test_classes_with_rules_live_on() -> None:
     assert reference() is not None and id(reference()) in table.words[:, 0]
 
 
-def counted() -> dict[str, int]:
-    """References to what machine code hands out again and again."""
-    things = {"None": None, "True": True, "False": False, "()": (), "0": 0, "Tensor": Tensor}
-    things |= {str(dtype): flambeau.zeros(1, dtype=dtype)._array.dtype for dtype in (flambeau.float32, flambeau.float64)}
-    return {name: sys.getrefcount(thing) for name, thing in things.items()}
-
-
-def lost(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
-    return {name: after[name] - before[name] for name in before if abs(after[name] - before[name]) > 300}
+# What machine code hands out again and again.
+SHARED: dict[str, Any] = {"None": None, "True": True, "False": False, "()": (), "0": 0, "Tensor": Tensor}
+SHARED |= {"float32": np.dtype(np.float32), "float64": np.dtype(np.float64)}
 
 
 def many(x: Tensor, w: Tensor, b: Tensor) -> None:
@@ -377,19 +371,14 @@ GRAPHS: dict[str, Any] = {
 @pytest.mark.parametrize("call", [step, many, lambda *given: [graph(*given).sum().backward() for graph in GRAPHS.values()]])
 def test_objects_are_counted(call: Any) -> None:
     given = operands()
-    for round_ in range(8):
-        gc.collect()
-        before, blocks = counted(), sys.getallocatedblocks()
-        for k in range(600):
-            if k % 3 == 0:
-                for tensor in given:
-                    tensor.grad = None
+
+    def run() -> None:
+        for tensor in given:
+            tensor.grad = None
+        for _ in range(3):
             call(*given)
-        gc.collect()
-        lost_ones, more = lost(before, counted()), sys.getallocatedblocks() - blocks
-        if round_ and not lost_ones and more < 200:
-            return
-    assert not lost_ones and more < 200, "of 600 passes"
+
+    assert_counted(run, SHARED, 300, 200)
 
 
 # Starting machine code may be what fails, which is said and no error of the call.
@@ -399,7 +388,6 @@ unraisable = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 @unraisable
 @pytest.mark.parametrize("name", GRAPHS)
 def test_every_allocation_may_fail(name: str) -> None:
-    limits = pytest.importorskip("_testcapi", reason="this Python was built without its tests")
     x, w, b = operands()
 
     def run(root: Tensor, given: Any) -> list[Any]:
@@ -411,19 +399,15 @@ def test_every_allocation_may_fail(name: str) -> None:
 
     root = GRAPHS[name](x, w, b)
     given = None if root.dim() == 0 else flambeau.randn(root.shape)
-    expected, before, failed = run(root, given), counted(), 0
-    for after in itertools.islice(itertools.cycle(range(150)), 1500):
-        if after % 7 == 0:
+    expected, rounds = run(root, given), itertools.count()
+
+    def prepare() -> tuple[Tensor]:
+        if next(rounds) % 7 == 0:
             x.grad = w.grad = b.grad = None
-        root = GRAPHS[name](x, w, b)
-        limits.set_nomemory(after, after + 1)
-        try:
-            machine_calls.engines[0](root, given, False)
-        except MemoryError:
-            failed += 1
-        finally:
-            limits.remove_mem_hooks()
-    assert failed > 300 and not lost(before, counted()) and run(GRAPHS[name](x, w, b), given) == expected
+        return (GRAPHS[name](x, w, b),)
+
+    failed = fail_everywhere(lambda root: machine_calls.engines[0](root, given, False), SHARED, 300, 150, 1500, prepare)
+    assert failed > 300 and run(GRAPHS[name](x, w, b), given) == expected
 
 
 def test_a_collection_at_every_allocation() -> None:
@@ -441,48 +425,19 @@ def test_a_collection_at_every_allocation() -> None:
 def test_threads_add_to_the_same_leaves() -> None:
     x, w = flambeau.ones(4, 4, requires_grad=True), flambeau.ones(4, 4, requires_grad=True)
 
-    def work() -> None:
+    def work(_: int) -> None:
         for k in range(400):
             y = x * w
             if k % 4 == 0:
                 y.register_hook(lambda grad: None)
             y.sum().backward()
 
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(before)
+    with switched_often():
+        in_threads(4, work)
     assert x.grad.eq(1600).all() and w.grad.eq(1600).all() and x.grad._version == w.grad._version
 
 
 def test_signals_end_passes_as_they_end_python() -> None:
-    signals: list[None] = []
-
-    class Ended(Exception):
-        pass
-
-    def handler(*_: Any) -> None:
-        signals.append(None)
-        raise Ended
-
     given = operands()
-    before, old = counted(), signal.signal(signal.SIGALRM, handler)
-    try:
-        for _ in range(60):
-            with pytest.raises(Ended):
-                # once more where Python has to ignore it, as in the callback of a weak reference
-                signal.setitimer(signal.ITIMER_REAL, 0.0015, 0.1)
-                while True:
-                    many(*given)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, old)
-    assert len(signals) < 66
-    assert not lost(before, counted())
+    end_by_signals(lambda: many(*given), SHARED, 300)
     assert flambeau.core.state.thread.running is None and (given[0] * 2).requires_grad

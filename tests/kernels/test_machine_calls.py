@@ -6,7 +6,6 @@ import gc
 import itertools
 import os
 import random
-import signal
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from machine_code import load_machine_code
+from object_counts import assert_counted, end_by_signals, fail_everywhere
 
 import flambeau
 from flambeau.core.calls import machine_calls
@@ -25,6 +25,7 @@ from flambeau.core.calls.registry import primitive
 from flambeau.core.storage import UntypedStorage
 from flambeau.core.tensor import Tensor, ViewMeta
 from flambeau.kernels.fastpath import start as loading
+from tests.helpers.threads import switched_often
 
 F = flambeau.nn.functional
 
@@ -599,16 +600,9 @@ def test_memory_that_must_not_be_written_is_not() -> None:
     assert not array.any()
 
 
-def counted() -> dict[str, int]:
-    """References to what machine code hands out again and again."""
-    things = {"None": None, "True": True, "False": False, "()": (), "0": 0, "31": 31, "32": 32, "Tensor": Tensor, "array": np.ndarray}
-    things |= {str(d): np.dtype(d) for d in (np.float32, np.float64, np.int64, np.bool_)} | {"Storage": UntypedStorage}
-    return {name: sys.getrefcount(thing) for name, thing in things.items()}
-
-
-def lost(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
-    """Differences of counts that are no accident; objects that are immortal have none."""
-    return {name: after[name] - before[name] for name in before if abs(after[name] - before[name]) > 400}
+# What machine code hands out again and again.
+SHARED: dict[str, Any] = {"None": None, "True": True, "False": False, "()": (), "0": 0, "31": 31, "32": 32, "Tensor": Tensor}
+SHARED |= {str(d): np.dtype(d) for d in (np.float32, np.float64, np.int64, np.bool_)} | {"Storage": UntypedStorage, "array": np.ndarray}
 
 
 def works(call: Any, a: Any, b: Any) -> bool:
@@ -627,17 +621,7 @@ def test_objects_are_counted(name: str) -> None:
 def check_counts(call: Any, pairs: Any) -> None:
     """No object is lost or kept by calls, of which some may fail."""
     pairs = [pair for pair in pairs if works(call, *pair)]
-    for round_ in range(8):  # the first makes what stays; lists of views grow in some of the others, and shrink in the next
-        gc.collect()
-        before, blocks = counted(), sys.getallocatedblocks()
-        for a, b in pairs:
-            for _ in range(2000):
-                call(a, b)
-        gc.collect()
-        lost_ones, more = lost(before, counted()), sys.getallocatedblocks() - blocks
-        if round_ and not lost_ones and more < 200:
-            return
-    assert not lost_ones and more < 200, "of 4,000 calls"
+    assert_counted(lambda: [call(a, b) for a, b in pairs] and None, SHARED, 400)
 
 
 def test_a_collection_at_every_allocation(seed: int = 1) -> None:
@@ -656,21 +640,10 @@ def test_a_collection_at_every_allocation(seed: int = 1) -> None:
         gc.set_threshold(*before)
 
 
-def fail_everywhere(call: Any, a: Any, b: Any) -> None:
-    """Let one allocation after the other fail in a call, whose shared objects must be counted right afterwards."""
-    limits = pytest.importorskip("_testcapi", reason="this Python was built without its tests")
+def let_fail(call: Any, a: Any, b: Any) -> None:
+    """Let one allocation after the other fail in a call."""
     call(a, b)
-    before, failed = counted(), 0
-    for after in itertools.islice(itertools.cycle(range(40)), 4000):
-        limits.set_nomemory(after, after + 1)
-        try:
-            call(a, b)
-        except MemoryError:
-            failed += 1
-        finally:
-            limits.remove_mem_hooks()
-    assert failed > 100
-    assert not lost(before, counted())
+    assert fail_everywhere(lambda: call(a, b), SHARED, 400) > 100
 
 
 # Starting machine code may be what fails, which is said and no error of the call.
@@ -694,7 +667,7 @@ MAY_FAIL += [
 @unraisable
 @pytest.mark.parametrize("name", MAY_FAIL)
 def test_every_allocation_may_fail(name: str) -> None:
-    fail_everywhere(CALLS[name], flambeau.randn(3, 3, requires_grad=True), flambeau.randn(3, 3))
+    let_fail(CALLS[name], flambeau.randn(3, 3, requires_grad=True), flambeau.randn(3, 3))
     (flambeau.ones(2, requires_grad=True) + 1).sum().backward()
 
 
@@ -703,14 +676,14 @@ def test_every_allocation_of_a_view_without_grad_may_fail() -> None:
     a = flambeau.randn(3, 3)
     with flambeau.no_grad():
         for name in ("part", "view of a view"):
-            fail_everywhere(CALLS[name], a[1:], a)
+            let_fail(CALLS[name], a[1:], a)
 
 
 @unraisable
 @pytest.mark.parametrize("name", ["a + b", "part", "cat of three", "max of rows", "unbind", "zeros", "linear with bias", "a *= b"])
 def test_every_allocation_in_inference_mode_may_fail(name: str) -> None:
     with flambeau.inference_mode():
-        fail_everywhere(CALLS[name], flambeau.randn(3, 3), flambeau.randn(3, 3))
+        let_fail(CALLS[name], flambeau.randn(3, 3), flambeau.randn(3, 3))
     assert not flambeau.ones(1).is_inference()
 
 
@@ -726,7 +699,7 @@ def test_every_allocation_of_a_rule_may_fail(ahead: tuple[int, ...]) -> None:
     operands = [flambeau.randn(shape, requires_grad=True) for shape in ((*ahead, 3, 4), (5, 4), (5,))]
     node = F.linear(*operands).grad_fn
     with flambeau.no_grad():
-        fail_everywhere(lambda grad, _: node.apply(grad), flambeau.randn(*ahead, 3, 5), None)
+        let_fail(lambda grad, _: node.apply(grad), flambeau.randn(*ahead, 3, 5), None)
 
 
 def test_an_operand_may_get_other_memory_in_the_midst_of_a_call() -> None:
@@ -792,9 +765,7 @@ def test_threads_share_operands() -> None:
             if not flambeau.equal(((a * b).exp() + a[0] + a.T).detach(), expected):
                 wrong.append(None)
 
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
+    with switched_often():
         threads = [threading.Thread(target=work) for _ in range(4)]
         for thread in threads:
             thread.start()
@@ -803,35 +774,12 @@ def test_threads_share_operands() -> None:
                 threads[0].join(0.001)
         for thread in threads:
             thread.join()
-    finally:
-        sys.setswitchinterval(before)
     assert not wrong
 
 
 def test_signals_end_calls_as_they_end_python() -> None:
-    signals: list[None] = []
-
-    class Ended(Exception):
-        pass
-
-    def handler(*_: Any) -> None:
-        signals.append(None)
-        raise Ended
-
     a, b = flambeau.randn(4, 4, requires_grad=True), flambeau.randn(4, 4)
-    before, old = counted(), signal.signal(signal.SIGALRM, handler)
-    try:
-        for _ in range(60):
-            with pytest.raises(Ended):
-                # once more where Python has to ignore it, as in the callback of a weak reference
-                signal.setitimer(signal.ITIMER_REAL, 0.0015, 0.1)
-                while True:
-                    _ = (a * b).exp()[0].view(2, 2)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, old)
-    assert len(signals) < 66
-    assert not lost(before, counted())
+    end_by_signals(lambda: (a * b).exp()[0].view(2, 2), SHARED, 400)
     assert flambeau.equal((a * b).exp()[0], (a.detach() * b).exp()[0])
 
 

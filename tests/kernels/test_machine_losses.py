@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 import random
-import sys
 import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 from machine_code import load_machine_code
+from object_counts import assert_counted
 
 import flambeau
 from flambeau.core.calls import machine_calls
@@ -132,13 +131,4 @@ def test_objects_are_counted() -> None:
         F.mse_loss(x, x * 2).backward()
 
     things: list[Any] = [None, True, False, "mean", -100, x, labels, x._array, labels._array, np.ndarray, np.dtype(np.float32)]
-    for _ in range(4):
-        step()
-        gc.collect()
-        before, blocks = [sys.getrefcount(thing) for thing in things], sys.getallocatedblocks()
-        for _ in range(2000):
-            step()
-        more = [sys.getrefcount(thing) - count for thing, count in zip(things, before, strict=True)]
-        if max(map(abs, more)) < 50 and sys.getallocatedblocks() - blocks < 200:
-            return
-    assert max(map(abs, more)) < 50 and sys.getallocatedblocks() - blocks < 200
+    assert_counted(step, things, 50)

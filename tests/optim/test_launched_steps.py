@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from machine_code import load_machine_code
+from object_counts import assert_counted
 from optimizer_cases import CASES, IDS
 
 import flambeau as torch
@@ -248,15 +249,7 @@ def test_objects_are_counted() -> None:
     storage = params_of(optimizer)[0]._storage
     things: list[Any] = [None, True, 0.01, *params_of(optimizer), *[param.grad for param in params_of(optimizer)], np.ndarray]
     things += [entry for entries in optimizer.state.values() for entry in entries.values()]
-    for _ in range(3):
-        gc.collect()
-        before, blocks = [sys.getrefcount(thing) for thing in things], sys.getallocatedblocks()
-        for _ in range(2000):
-            optimizer.step()
-        more = [sys.getrefcount(thing) - count for thing, count in zip(things, before, strict=True)]
-        if max(map(abs, more)) < 50 and sys.getallocatedblocks() - blocks < 200:
-            break
-    assert max(map(abs, more)) < 50 and sys.getallocatedblocks() - blocks < 200
+    assert_counted(optimizer.step, things, 50)
     assert storage.version > 2000 and sys.getrefcount(storage.changed) < 100
 
 
