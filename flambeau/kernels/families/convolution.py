@@ -27,9 +27,7 @@ from ..compiler.memory import empty
 from ..compiler.pool import pool
 from . import channels_last, depthwise, tiled_convolution, volumes, window_blocks
 from .gemm import multiply, own_plan
-from .microkernel import (
-    strides_of,
-)  # fmt: skip
+from .microkernel import strides_of
 from .window_blocks import table_of
 from .windows import channel_sums
 
@@ -155,6 +153,12 @@ def _flat(values: Any, fill: int) -> Pair:
     return (values[0], values[1]) if len(values) == 2 else (fill, values[0])
 
 
+def _positions(x: np.ndarray, size: Pair, stride: Pair, padding: Pair, dilation: Pair) -> list[int]:
+    """How many windows there are in a column and in a row."""
+    geometry = zip(x.shape[2:], size, stride, padding, dilation, strict=True)
+    return [(n + 2 * p - e * (k - 1) - 1) // s + 1 for n, k, s, p, e in geometry]
+
+
 def _bias_dtype(dtype: np.dtype) -> np.dtype:
     """Of the numbers that sums begin with."""
     return dtype if dtype in FLOATS else np.dtype(np.float32)
@@ -163,7 +167,7 @@ def _bias_dtype(dtype: np.dtype) -> np.dtype:
 def _correlation(x: np.ndarray, weight: np.ndarray, stride: Any, padding: Any, dilation: Any, groups: int, last: bool) -> Plan:
     (sy, sx), (py, px), (ey, ex) = _flat(stride, 1), _flat(padding, 0), _flat(dilation, 1)
     outputs, channels, kh, kw = weight.shape
-    height, width = (x.shape[2] + 2 * py - ey * (kh - 1) - 1) // sy + 1, (x.shape[3] + 2 * px - ex * (kw - 1) - 1) // sx + 1
+    height, width = _positions(x, (kh, kw), (sy, sx), (py, px), (ey, ex))
     by, dtype = strides_of(weight), x.dtype
     table = _window_table((kh, kw), (py, px), (ey, ex), (by[2], by[3]))
     shape, zeros = (x.shape[0], outputs, height, width), np.zeros(outputs, _bias_dtype(dtype))
@@ -371,7 +375,7 @@ def correlate_pair(
 def _few_places(x: np.ndarray, weight: np.ndarray, stride: Any, padding: Any, dilation: Any) -> Plan:
     (sy, sx), (py, px), (ey, ex) = _flat(stride, 1), _flat(padding, 0), _flat(dilation, 1)
     outputs, channels, kh, kw = weight.shape
-    shape = (len(x), outputs, (x.shape[2] + 2 * py - ey * (kh - 1) - 1) // sy + 1, (x.shape[3] + 2 * px - ex * (kw - 1) - 1) // sx + 1)
+    shape = (len(x), outputs, *_positions(x, (kh, kw), (sy, sx), (py, px), (ey, ex)))
     by, zeros = strides_of(weight), np.zeros(outputs, x.dtype)
     table = _window_table((kh, kw), (py, px), (ey, ex), (by[2], by[3]))
     part = _tiled_product(x, (0, by[0], by[1]), table, (sy, sx), empty(shape, x.dtype), 1, channels)
