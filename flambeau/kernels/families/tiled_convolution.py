@@ -37,6 +37,8 @@ _PARTS = {"f32": 3, "bf16": 1}
 OUTPUTS = 32  # whose gradients are packed together
 VISITED = 400  # cycles of loading and storing the sums of a block
 TURNED = 1.2  # of a number that is packed
+JOINED = 1  # of one of a range's sums
+SHARERS = 4  # processors that a weight gradient is divided for
 Sums = Callable[[np.ndarray, np.ndarray], np.ndarray]
 Run = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], None]
 
@@ -233,6 +235,7 @@ class _SumCut:
         long: of a band, up to a multiple of ``DEEP``.
         between: from a channel's band to its next one.
         group: bands that are packed together.
+        ranges: of bands, which have sums of their own.
         channels: that are packed together.
     """
 
@@ -242,42 +245,52 @@ class _SumCut:
     long: int
     between: int
     group: int
+    ranges: int
     channels: int
     cost: float
+
+    def elapsed(self, sizes: _Sizes) -> float:
+        """Cycles until ``SHARERS`` processors have done it."""
+        chunks = self.ranges * sizes.groups * _up(sizes.steps * DEEP, self.channels)
+        return self.cost * _up(chunks, SHARERS) / chunks
 
 
 def _sum_cut(sizes: _Sizes, taps: np.ndarray, step: tuple[int, int]) -> _SumCut | None:
     """The cheapest division; None where a row's bands are too large."""
-    best = None
+    cuts = []
     for blocks in range(1, sizes.height + 1):
         tall = _up(sizes.height, blocks)
         if _up(sizes.height, tall) < blocks:
             continue
         for parts in range(1, sizes.steps + 1):
-            cut = _sums_by_rows(sizes, taps, step, tall, _up(sizes.steps, parts) * DEEP)
-            if cut is not None and (best is None or cut.cost < best.cost):
-                best = cut
+            cuts += _sums_by_rows(sizes, taps, step, tall, _up(sizes.steps, parts) * DEEP)
         if tall * sizes.width < BLOCK:
             break
-    return best
+    return min(cuts, key=lambda cut: cut.elapsed(sizes), default=None)
 
 
-def _sums_by_rows(sizes: _Sizes, taps: np.ndarray, step: tuple[int, int], tall: int, channels: int) -> _SumCut | None:
-    """The division into bands of so many rows, and blocks of so many channels."""
+def _sums_by_rows(sizes: _Sizes, taps: np.ndarray, step: tuple[int, int], tall: int, channels: int) -> list[_SumCut]:
+    """Divisions into bands of so many rows, and blocks of so many channels."""
     table, place = plane_layout(taps.tobytes(), step, tall, sizes.width)
     area, line = place.phases_y * place.phases_x * place.rows * place.pitch, tall * place.pitch
     long, between = _up(line, DEEP) * DEEP, _up(area + place.pitch + DEEP, DEEP) * DEEP
     size = 2 * sizes.parts * (channels * between + OUTPUTS * long)
     if size > ROOM:
-        return None
+        return []
     bands = sizes.images * _up(sizes.height, tall)
-    group = max(1, min(bands, ROOM // size, _up(PIXELS, line)))
+    most = max(1, min(bands, ROOM // size, _up(PIXELS, line)))
     blocks = _up(sizes.steps * DEEP, channels)
     tiles = sizes.strips * sizes.steps * len(taps)
     products = bands * (long // DEEP) * tiles * STEP[sizes.parts]
-    visits = _up(bands, group) * tiles * (VISITED if tiles * SUMS * 4 < ROOM else 4 * VISITED)
     packing = bands * (sizes.steps * DEEP * between + sizes.strips * BLOCK * long * blocks) * TURNED
-    return _SumCut(table, place, tall, long, between, group, channels, sizes.groups * (products + visits + packing))
+    cuts = []
+    for group in sorted({min(most, _up(bands, ranges)) for ranges in range(1, SHARERS + 1)}):
+        ranges = max(1, min(_up(bands, group), CHUNKS // (sizes.groups * blocks)))
+        visits = _up(bands, group) * tiles * (VISITED if tiles * SUMS * 4 < ROOM else 4 * VISITED)
+        joining = ranges * tiles * SUMS * JOINED
+        cost = sizes.groups * (products + visits + packing + joining)
+        cuts.append(_SumCut(table, place, tall, long, between, group, ranges, channels, cost))
+    return cuts
 
 
 def weight_gradient(
@@ -303,8 +316,7 @@ def weight_gradient(
     if cut is None or cut.cost > WORTH * (sizes.products * count / PLAIN_SUMS + weights * PLAIN_JOINED):
         return None
     bands, blocks = len(x) * _up(sizes.height, cut.tall), _up(sizes.steps * DEEP, cut.channels)
-    ranges = max(1, min(_up(bands, cut.group), CHUNKS // (groups * blocks)))
-    split = _up(_up(bands, cut.group), ranges) * cut.group
+    split = _up(_up(bands, cut.group), cut.ranges) * cut.group
     ranges = _up(bands, split)
     apart = (_up(cut.group * cut.between, DEEP) | 1) * DEEP
     pixels = _up(parts * cut.channels * apart, 2)
