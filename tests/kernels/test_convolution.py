@@ -258,10 +258,12 @@ def test_declines_what_it_does_not_know() -> None:
     assert convolution.correlate_pair(volume, volume, (1, 1, 1), (1, 1, 1), (0, 0, 0), (1, 1, 1), 1) is None
 
 
-def test_channel_sums() -> None:
-    x = np.random.default_rng(0).standard_normal((3, 5, 7, 33)).astype(np.float32)
-    got = convolution.sums_of_channels(guarded(x))
-    assert np.allclose(got, x.astype(np.float64).sum((0, 2, 3)), atol=1e-4)
+@pytest.mark.parametrize("layout", ["planes", "last"])
+def test_channel_sums(layout: str) -> None:
+    for channels in (5, 40):
+        x = np.random.default_rng(0).standard_normal((3, channels, 7, 33)).astype(np.float32)
+        got = convolution.sums_of_channels(laid_out(x, layout, True))
+        assert np.allclose(got, x.astype(np.float64).sum((0, 2, 3)), atol=1e-4)
 
 
 @pytest.mark.skipif(narrow_products.instructions() != "tiles" or not native.switch.on, reason="needs tiles")

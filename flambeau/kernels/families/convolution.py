@@ -22,6 +22,7 @@ import numpy as np
 
 from ...core.arrays.native import native
 from ...core.layout import is_channels_last
+from ..compiler import target as targets
 from ..compiler.language import ELEMENTS, FLOATS
 from ..compiler.memory import empty
 from ..compiler.pool import pool
@@ -29,7 +30,7 @@ from . import channels_last, depthwise, tiled_convolution, volumes, window_block
 from .gemm import multiply, own_plan
 from .microkernel import strides_of
 from .window_blocks import table_of
-from .windows import channel_sums
+from .windows import channel_sums, channel_sums_of_pixels
 
 Pair = tuple[int, int]  # of the rows and of the columns
 
@@ -309,24 +310,36 @@ def _weight_gradient(x: np.ndarray, grad: np.ndarray, kernel_size: Any, stride: 
         _require_wide(x)
         innermost = channels_last.weight_gradient(x, grad, table, step)
         return lambda x, grad: innermost(x, grad).reshape(shape)
-    x, grad = _planes(x), _planes(grad)
     if channels == 1 and groups >= outputs:
         _require_wide(x)
-        by_plane = depthwise.weight_gradient(x, grad, table, step)
+        by_plane = depthwise.weight_gradient(_planes(x), _planes(grad), table, step)
         return lambda x, grad: by_plane(_planes(x), _planes(grad)).reshape(shape)
+    compute = _tiled_gradient(_packable(x), _packable(grad), table, step, groups, shape)
+    if compute is not None:
+        return lambda x, grad: compute(_packable(x), _packable(grad))
+    _require_wide(x)
+    sums = window_blocks.sums(_planes(x), _planes(grad), table, step, groups, shape)
+    return lambda x, grad: sums(_planes(x), _planes(grad))
 
-    def plain(x: np.ndarray, grad: np.ndarray) -> Plan:
-        return window_blocks.sums(x, grad, table, step, groups, shape) if x.dtype in FLOATS else _widened(x, grad)
 
-    def _widened(x: np.ndarray, grad: np.ndarray) -> Plan:
-        wide = window_blocks.sums(x.astype(np.float32), grad.astype(np.float32), table, step, groups, shape)
-        return lambda x, grad: wide(x.astype(np.float32), grad.astype(np.float32)).astype(x.dtype)
+def _packable(array: np.ndarray) -> np.ndarray:
+    """``array`` where its channels are innermost, too; else as ``_planes``."""
+    return array if _is_last(array) and tiled_convolution.is_last(array) else _planes(array)
 
-    compute = tiled_convolution.weight_gradient(x, grad, table, step, groups, shape, plain)
-    if compute is None:
-        _require_wide(x)
-        compute = plain(x, grad)
-    return lambda x, grad: compute(_planes(x), _planes(grad))
+
+def _tiled_gradient(
+    x: np.ndarray, grad: np.ndarray, table: np.ndarray, step: Pair, groups: int, shape: tuple[int, ...]
+) -> window_blocks.Sums | None:
+    """The weight gradient in tile registers, where that is quicker."""
+
+    def widened(array: np.ndarray) -> np.ndarray:
+        return _planes(array.astype(_bias_dtype(array.dtype), copy=False))
+
+    def plain(x: np.ndarray, grad: np.ndarray) -> window_blocks.Sums:
+        compute = window_blocks.sums(widened(x), widened(grad), table, step, groups, shape)
+        return lambda x, grad: compute(widened(x), widened(grad)).astype(x.dtype, copy=False)
+
+    return tiled_convolution.weight_gradient(x, grad, table, step, groups, shape, plain)
 
 
 # -- operations -------------------------------------------------------------------------------------------------------------------
@@ -440,8 +453,16 @@ def correlate_pair_narrow(
 
 @native("_channel_sums")
 def sums_of_channels(x: np.ndarray) -> np.ndarray | None:
-    if not x.flags.c_contiguous or x.dtype not in FLOATS or x.size == 0:
+    if x.dtype not in FLOATS or x.size == 0:
         return None
-    out = empty((x.shape[1],), x.dtype)
-    channel_sums(ELEMENTS[x.dtype])(x.shape[1], id(x), id(out), *x.shape[:2], x[0, 0].size)
+    images, channels = x.shape[:2]
+    sizes = images, channels, x[0, 0].size
+    if x.flags.c_contiguous:
+        out = empty((channels,), x.dtype)
+        channel_sums(ELEMENTS[x.dtype])(channels, id(x), id(out), *sizes)
+    elif x.ndim == 4 and _is_last(x):
+        out = empty((channels,), x.dtype)
+        channel_sums_of_pixels(ELEMENTS[x.dtype])(-(-channels * x.itemsize // targets.current().width), id(x), id(out), *sizes)
+    else:
+        return None
     return out

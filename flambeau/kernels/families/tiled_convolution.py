@@ -142,6 +142,11 @@ def is_last(array: np.ndarray) -> bool:
     return array.shape[1] > 1 and array.strides[1] == array.itemsize < array.strides[3]
 
 
+def _mode(array: np.ndarray, step: int) -> str:
+    """As of ``mode_of``, or "last"."""
+    return "last" if is_last(array) else mode_of(array, step)
+
+
 def product(
     x: np.ndarray,
     by_weight: tuple[int, int, int],
@@ -190,7 +195,7 @@ def _launches(
     """Function of (x, weight, out, bias) that computes a product and says whether all numbers could be split."""
     element, parts, count, groups = ELEMENTS[x.dtype], sizes.parts, len(table), sizes.groups
     pitch, width = cut.place.pitch, sizes.width
-    modes = tuple("last" if is_last(array) else mode for array, mode in ((x, mode_of(x, step[1])), (out, store_mode(out))))
+    modes = _mode(x, step[1]), "last" if is_last(out) else store_mode(out)
     to = store_strides(out, modes[1])
     is_one_run = pitch == width and to.y == width * to.x
     run_length = cut.tall * pitch if is_one_run else pitch
@@ -323,7 +328,7 @@ def weight_gradient(
     planes = pixels + _up(parts * cut.group * cut.long * OUTPUTS, 2)
     plane = (_up(cut.between, LANES) | 1) * LANES
     scratch = Scratch(planes + SIDE * plane, _FLOAT32)
-    multiply = tiles_of_gradients(element, parts, mode_of(x, step[1]), mode_of(grad, 1)).bind(
+    multiply = tiles_of_gradients(element, parts, _mode(x, step[1]), _mode(grad, 1)).bind(
         ranges * groups * blocks, table=cut.table, images=images_of(x, step, grad.shape[2:], table), grads=planes_of(grad),
         place=cut.place, pieces=scratch.pieces, room_size=scratch.size, pixels=pixels, planes=planes, plane=plane, apart=apart,
         between_bands=cut.between, groups=groups, channels=sizes.channels, outputs=sizes.outputs, channel_block=cut.channels,

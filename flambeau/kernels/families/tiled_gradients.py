@@ -68,7 +68,10 @@ class GradientArguments(Record):
 
 @kernel
 def tiles_of_gradients(k: Builder, element: str, parts: int, mode: str, grad_mode: str) -> None:
-    """The weight gradient; a chunk has a range of bands, a block of channels and a group, and sums of its own."""
+    """The weight gradient; a chunk has a range of bands, a block of channels and a group, and sums of its own.
+
+    ``mode`` and ``grad_mode`` are those of the images and the gradient, see ``mode_of``, or "last" where channels are innermost.
+    """
     k.for_chunks(_GradientTiles(k, element, parts, mode, grad_mode).chunk)
 
 
@@ -76,7 +79,7 @@ class _GradientTiles:
     """The loops of ``tiles_of_gradients``."""
 
     def __init__(self, k: Builder, element: str, parts: int, mode: str, grad_mode: str):
-        self.k, self.element, self.parts = k, element, parts
+        self.k, self.element, self.parts, self.mode, self.grad_mode = k, element, parts, mode, grad_mode
         k.features = FEATURES
         self.lanes, self.tiles = k.lanes("f32"), TileRegisters(k)
         self.fill, self.fill_grad = Filling(k, element, mode), Filling(k, element, grad_mode)
@@ -104,7 +107,7 @@ class _GradientTiles:
 
         def some(b: Value) -> None:
             count = k.least(a.group, last - b)
-            k.loop(0, count, partial(self.pack, b))
+            k.loop(0, count, partial(self.pack_lines if self.mode == "last" else self.pack, b))
             k.loop(0, a.outputs, partial(self.outputs, b, count, b > first), step=a.output_block)
 
         k.loop(first, last, some, step=a.group)
@@ -125,7 +128,7 @@ class _GradientTiles:
         image, y0, _ = self.rows_of(first + number)
         place = a.place.replace(y0=a.place.y0 + y0 * a.images.step_y)
         data = k.at(self.data, image * a.images.n, element)
-        length = place.phases_y * place.phases_x * place.rows * place.pitch
+        length = self.area(place)
 
         def channel(c: Value, largest: Value) -> Value:
             def filled() -> None:
@@ -137,14 +140,68 @@ class _GradientTiles:
 
             def register(v: Value, largest: Value) -> Value:
                 mask = k.mask_below(v, k.select(is_there, length, 0), self.lanes)
-                value = k.load(self.planes, v, element, self.lanes, mask)
-                for part, bits in enumerate(parts_of(k, value, self.parts)):
-                    k.store(row_of(k, bits), k.at(to, self.by_part * part, "u16"), v, "u16")
-                return k.most(largest, size_of(k, value))
+                return self.put(k.load(self.planes, v, element, self.lanes, mask), to, v, largest)
 
             return k.loop(0, a.between_bands, register, step=self.lanes, carried=[largest])
 
         self.noted(k.loop(0, a.channel_block, channel, carried=[k.const(0, "u32", self.lanes)]))
+
+    def area(self, place: Place) -> Value:
+        """Pixels of a channel's band, with the zeros around."""
+        return place.phases_y * place.phases_x * place.rows * place.pitch
+
+    def put(self, value: Value, to: Value, at: Value, largest: Value) -> Value:
+        """Write the parts of pixels of a channel."""
+        k = self.k
+        for part, bits in enumerate(parts_of(k, value, self.parts)):
+            k.store(row_of(k, bits), k.at(to, self.by_part * part, "u16"), at, "u16")
+        return k.most(largest, size_of(k, value))
+
+    def pack_lines(self, first: Value, number: Value) -> None:
+        """The same of channels that lie side by side: squares of 16 pixels by 16 channels are turned."""
+        k, a, im = self.k, self.a, self.a.images
+        image, y0, _ = self.rows_of(first + number)
+        place = a.place.replace(y0=a.place.y0 + y0 * im.step_y)
+        data = k.at(self.data, image * im.n + self.c0, self.element)
+        to = k.at(self.room, number * a.between_bands, "u16")
+
+        def row(j: Value, largest: Value) -> Value:
+            f, line = j // place.rows, j % place.rows
+            iy = line * place.step_y + f // place.phases_x + place.y0
+            width = k.select((iy >= 0) & (iy < im.height), im.width, 0)
+            x0, source = f % place.phases_x + place.x0, k.at(data, iy * im.y, self.element)
+
+            def pixels(v: Value, largest: Value) -> Value:
+                columns = [(v + i) * place.step_x + x0 for i in range(SIDE)]
+                seen = [(ix >= 0) & (ix < width) & (v + i < place.pitch) for i, ix in enumerate(columns)]
+                stops = [k.select(each, self.c1 - self.c0, 0) for each in seen]
+
+                def square(c: Value, largest: Value) -> Value:
+                    lines = [
+                        k.load(k.at(source, ix * im.x, self.element), c, self.element, self.lanes, k.mask_below(c, stop, self.lanes))
+                        for ix, stop in zip(columns, stops, strict=True)
+                    ]
+                    for i, value in enumerate(transposed(k, lines)):
+                        largest = self.put(value, k.at(to, (c + i) * a.apart, "u16"), j * place.pitch + v, largest)
+                    return largest
+
+                return k.loop(0, a.channel_block, square, step=SIDE, carried=[largest])
+
+            return k.loop(0, place.pitch, pixels, step=SIDE, carried=[largest])
+
+        rows = place.phases_y * place.phases_x * place.rows
+        self.noted(k.loop(0, rows, row, carried=[k.const(0, "u32", self.lanes)]))
+
+        def clear(c: Value) -> None:
+            zeros, behind = k.const(0, "u16", self.lanes), k.at(to, c * a.apart, "u16")
+
+            def register(v: Value, mask: Value | None) -> None:
+                for part in range(self.parts):
+                    k.store(zeros, k.at(behind, self.by_part * part, "u16"), v, "u16", mask)
+
+            k.vector_loop(self.area(place), a.between_bands, self.lanes, register)
+
+        k.loop(0, a.channel_block, clear)
 
     # -- the gradient
     def outputs(self, first: Value, count: Value, is_more: Value, o0: Value) -> None:
@@ -163,33 +220,56 @@ class _GradientTiles:
 
     def pack_grads(self, first: Value, number: Value, o0: Value, o: Value) -> None:
         """Outputs ``o`` to ``o + 16`` of the block, of a band: pairs of pixels, zeros for outputs and pixels that are none."""
-        k, a, element = self.k, self.a, self.element
+        k, a = self.k, self.a
         image, y0, high = self.rows_of(first + number)
-        plane = whole_plane(k, a.tall, a.place.pitch)
-        data = k.at(self.grad, image * a.grads.n + y0 * a.grads.y, element)
-        length = a.tall * a.place.pitch
+        data = k.at(self.grad, image * a.grads.n + y0 * a.grads.y, self.element)
+        to = k.at(self.pixels, number * (a.long // 2) * a.output_block + o, "u32")
+        (self.pairs_of_lines if self.grad_mode == "last" else self.pairs_of_planes)(data, to, o0 + o, high)
+
+    def put_pair(self, even: Value, odd: Value, to: Value, pair: Value, largest: Value) -> Value:
+        """Write what 16 outputs have of a pair of pixels."""
+        k, a = self.k, self.a
+        at = k.at(to, pair * a.output_block, "u32")
+        for part, bits in enumerate(pairs_of(k, even, odd, self.parts)):
+            k.store(bits, at, self.by_grad_part * part, "u32")
+        return k.most(largest, k.most(size_of(k, even), size_of(k, odd)))
+
+    def pairs_of_planes(self, data: Value, to: Value, o: Value, high: Value) -> None:
+        """16 outputs of which each is a plane of ``high`` rows: squares of 16 pixels are turned."""
+        k, a, element = self.k, self.a, self.element
+        plane, length = whole_plane(k, a.tall, a.place.pitch), a.tall * a.place.pitch
 
         def line(i: Value) -> None:
-            rows = k.select(o0 + o + i < a.outputs, high, 0)
-            source = k.at(data, (o0 + o + i) * a.grads.c, element)
-            self.fill_grad(k.at(self.planes, i * a.plane, "f32"), source, a.grads.replace(height=rows), plane)
+            rows = k.select(o + i < a.outputs, high, 0)
+            self.fill_grad(
+                k.at(self.planes, i * a.plane, "f32"), k.at(data, (o + i) * a.grads.c, element), a.grads.replace(height=rows), plane
+            )
 
         k.loop(0, SIDE, line)
-        to = k.at(self.pixels, number * (a.long // 2) * a.output_block + o, "u32")
 
         def square(q: Value, largest: Value) -> Value:
             mask = k.mask_below(q, length, self.lanes)
-            lines = [k.load(k.at(self.planes, a.plane * i, "f32"), q, element, self.lanes, mask) for i in range(SIDE)]
-            for value in lines:
-                largest = k.most(largest, size_of(k, value))
-            pixels = transposed(k, lines)
+            pixels = transposed(k, [k.load(k.at(self.planes, a.plane * i, "f32"), q, element, self.lanes, mask) for i in range(SIDE)])
             for i in range(0, SIDE, 2):
-                at = k.at(to, (q // 2 + i // 2) * a.output_block, "u32")
-                for part, bits in enumerate(pairs_of(k, pixels[i], pixels[i + 1], self.parts)):
-                    k.store(bits, at, self.by_grad_part * part, "u32")
+                largest = self.put_pair(pixels[i], pixels[i + 1], to, q // 2 + i // 2, largest)
             return largest
 
         self.noted(k.loop(0, a.long, square, step=self.lanes, carried=[k.const(0, "u32", self.lanes)]))
+
+    def pairs_of_lines(self, data: Value, to: Value, o: Value, high: Value) -> None:
+        """16 outputs that lie side by side."""
+        k, a, pitch = self.k, self.a, self.a.place.pitch
+        source, mask = k.at(data, o, self.element), k.mask_below(o, a.outputs, self.lanes)
+
+        def pixel(q: Value) -> Value:
+            y, x = q // pitch, q % pitch
+            seen = k.splat((y < high) & (x < a.grads.width), self.lanes)
+            return k.load(source, y * a.grads.y + x * a.grads.x, self.element, self.lanes, mask & seen)
+
+        def pair(q: Value, largest: Value) -> Value:
+            return self.put_pair(pixel(q), pixel(q + 1), to, q // 2, largest)
+
+        self.noted(k.loop(0, a.long, pair, step=2, carried=[k.const(0, "u32", self.lanes)]))
 
     # -- the products
     def products(self, o: Value, c: Value, pixels: Value, count: Value, is_more: Value) -> None:

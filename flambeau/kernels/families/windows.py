@@ -717,6 +717,32 @@ def channel_sums(k: Builder, element: str) -> None:
     k.for_chunks(chunk)
 
 
+@kernel
+def channel_sums_of_pixels(k: Builder, element: str) -> None:
+    """The same where channels lie side by side; a chunk is a register of channels."""
+    lanes = k.lanes(element)
+    x, out, images, channels, size = k.array(), k.array(), k.integer(), k.integer(), k.integer()
+    zero = k.const(0, element, lanes)
+
+    def chunk(index: Value) -> None:
+        c = index * lanes
+        mask = k.mask_below(c, channels, lanes)
+
+        def image(n: Value, total: Value) -> Value:
+            data, main = k.at(x, n * size * channels + c, element), size & -4
+
+            def four(p: Value, *sums: Value) -> list[Value]:
+                return [s + k.load(data, (p + u) * channels, element, lanes, mask) for u, s in enumerate(sums)]
+
+            sums = k.loop(0, main, four, step=4, carried=[zero] * 4)
+            rest = k.loop(main, size, lambda p, s: s + k.load(data, p * channels, element, lanes, mask), carried=[zero])
+            return total + (((sums[0] + sums[1]) + (sums[2] + sums[3])) + rest)
+
+        k.store(k.loop(0, images, image, carried=[zero]), out, c, element, mask)
+
+    k.for_chunks(chunk)
+
+
 def _sum_of_plane(k: Builder, element: str, plane: Value, size: Value) -> Value:
     """A register of sums, of four that are added to in turn."""
     lanes = k.lanes(element)
