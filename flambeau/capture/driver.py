@@ -81,7 +81,7 @@ def uses_blas(launch: Launch) -> bool:
 
 def _is_split(launch: Launch) -> bool:
     """Whether it computes products in parts, and those of numbers that have none by the library."""
-    return _is_of(launch, split_products.split_product) or _is_of(launch, split_products.split_whole)
+    return any(_is_of(launch, made) for made in (split_products.split_product, split_products.split_whole, split_products.split_panels))
 
 
 def _is_of(launch: Launch, kernel: Any) -> bool:

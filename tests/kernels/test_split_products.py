@@ -81,6 +81,25 @@ def test_long_sums_and_several_parts(m: int, inner: int, n: int) -> None:
     hold(drawn(m, inner), drawn(inner, n), drawn(n))
 
 
+@pytest.mark.parametrize("room", [0, 1 << 23])
+def test_panels_of_either_operand_and_both_packed(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(split_products, "FIT", 60)
+    monkeypatch.setattr(split_products, "SHARED", room)
+    for m, inner, n in ((300, 900, 70), (70, 900, 300), (200, 33, 170), (33, 1000, 260)):
+        a, b, bias = drawn(m, inner), drawn(inner, n), drawn(n)
+        for left in (a, np.asfortranarray(a)):
+            hold(left, b, bias)
+            hold(left, np.asfortranarray(b))
+        for value in (np.inf, np.nan):  # in the operand that is packed before, and in a panel
+            for wrong in (a, b):
+                kept, wrong[3, 20] = wrong[3, 20], value
+                with np.errstate(invalid="ignore"):
+                    np.testing.assert_allclose(split(a, b, bias), a @ b + bias, rtol=1e-4, atol=1e-4)
+                wrong[3, 20] = kept
+    hold(drawn(3, 250, 200), drawn(3, 200, 130))
+    hold(drawn(2, 2, 90, 200), drawn(2, 2, 250, 200).swapaxes(2, 3))
+
+
 def test_rows_that_lie_apart_and_batches() -> None:
     wide = drawn(80, 200)
     hold(wide[5:45, 3:99], wide.T[100:196, :70])

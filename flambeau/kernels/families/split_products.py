@@ -12,9 +12,10 @@ A float32 number is the sum of three bfloat16 numbers, each the nearest to what 
     split      packs an operand, whichever way it lies, and notes the largest size that it met
     product    blocks of 32 by 32 sums in four tiles, parts of a few blocks down and across
     whole      both, for batches and small matrices: each part packs its own operands, into memory that stays in the second cache
+    panels     the smaller operand is packed before; a part has some blocks of the other's, which it packs itself, and all of the first's
 
-Packed operands have 6 bytes a number. Where they are larger than ``ROOM``, some matrices of a batch, or some slabs of the sums, are packed
-and multiplied before others.
+Packed operands have 6 bytes a number. Where the smaller one is larger than ``SHARED``, both are packed before; where they are larger than
+``ROOM``, some matrices of a batch, or some slabs of the sums, are packed and multiplied before others.
 
 Operands are scaled by ``2**24`` each and the sums back: then no part of any float32 number is subnormal, which these instructions would
 take for zero, and none of the sums but what float32 has no number for. Where a size is ``2**32`` or above, infinite or NaN, the product
@@ -65,7 +66,7 @@ FIT = 170  # blocks times steps, 6 KB each, that are packed and multiplied befor
 ALONE = 1 << 24  # multiply-adds of a product that is cut into halves at most
 FEW = 8  # parts of a product that are cut smaller
 LEAST = 1 << 20  # multiply-adds of a part, at least
-# Picoseconds of a product's launches and of a number to pack, where each part packs its own, else in the second cache or outside of it;
+# Picoseconds of a product's launches and of a number to pack, where each part packs its own, else into the second cache or outside of it;
 # of a block and of its steps; of an operation on a result; of a multiply-add elsewhere, in kernels or by the library, less what these gain
 # more by a second thread: most beside a product that is cut into halves.
 STARTED, PACKED, CLOSE = (1_500_000, 5_000_000, 5_000_000), (200, 250, 450), 1 << 18
@@ -73,6 +74,7 @@ BLOCK_STORED, BLOCK_MULTIPLIED, FINISHED = 100_000, 142_000, 250
 OTHER_OF_HALVES, OTHER, OTHER_BY_LIBRARY, LIBRARY = 8.5, 9.5, 12.8, 1 << 25
 CHUNK = 32  # blocks by steps of a chunk of packing
 ROOM = 1 << 25  # bytes of packed operands, unless one slab of one product has more
+SHARED = 1 << 23  # bytes of a packed operand that all panels read
 _NARROW = np.dtype(ml_dtypes.bfloat16)
 
 
@@ -245,8 +247,25 @@ class Whole(Record):
     size: Integer  # of a piece
 
 
+class Panels(Record):
+    """A product of an operand that is packed and one whose parts are packed into a piece of scratch memory each."""
+
+    packed: Array
+    x: Array
+    y: Array
+    c: Array
+    bias: Array
+    scratch: Array
+    flags: Array
+    product: Product
+    size_packed: Integer  # behind which the noted sizes are, and how many
+    notes: Integer
+    pieces: Integer
+    size: Integer  # of a piece
+
+
 class _Blocks:
-    """Blocks of sums of one product, and the library's way; see ``Packed`` and ``Whole`` for ``o``."""
+    """Blocks of sums of one product, and the library's way; see ``Packed``, ``Whole`` and ``Panels`` for ``o``."""
 
     def __init__(self, k: Builder, o: Any, parts: int):
         self.k, self.o, self.p, self.parts, self.size = k, o, o.product, parts, parts * PART
@@ -277,21 +296,41 @@ class _Blocks:
         k, p = self.k, self.p
         return k.loop(0, p.steps, lambda first, *v: body(first, k.least(p.slab, p.steps - first), *v), step=p.slab, carried=carried)
 
-    def slab(self, a: Value, b: Value, pitch: Value, first: Value, count: Value) -> None:
-        """Blocks of sums over ``count`` steps, ``first`` on; packed blocks begin ``pitch`` steps apart."""
-        k = self.k
+    def slab(self, sides: tuple[Value, Value], pitches: tuple[Value, Value], first: Value, count: Value, inside: int = 0) -> None:
+        """Blocks of sums over ``count`` steps, ``first`` on.
 
-        def column(j: Value) -> None:
-            k.loop(self.i0, self.i1, lambda i: self._block(a, b, pitch, (i, j), first, count))
+        Args:
+            sides, pitches: packed operands, and how many steps apart their blocks begin.
+            inside: the one to go through for each block of the other.
+        """
+        k, ends = self.k, ((self.i0, self.i1), (self.j0, self.j1))
 
-        k.loop(self.j0, self.j1, column)
+        def line(outer: Value) -> None:
+            def one(inner: Value) -> None:
+                is_end, begin = inner + 1 >= ends[inside][1], ends[inside][0]
+                after = k.select(is_end, begin, inner + 1), k.select(is_end, outer + 1, outer)
+                here, following = ((pair[inside], pair[1 - inside]) for pair in ((inner, outer), after))
+                self._block(sides, pitches, here, following, first, count)
 
-    def _block(self, a: Value, b: Value, pitch: Value, place: tuple[Value, Value], first: Value, count: Value) -> None:
+            k.loop(*ends[inside], one)
+
+        k.loop(*ends[1 - inside], line)
+
+    def _block(
+        self,
+        sides: tuple[Value, Value],
+        pitches: tuple[Value, Value],
+        place: tuple[Value, Value],
+        after: tuple[Value, Value],
+        first: Value,
+        count: Value,
+    ) -> None:
+        """The block at a place, and meanwhile the first lines of the one after it."""
         k, tiles, (i, j) = self.k, self.tiles, place
-        is_end = i + 1 >= self.i1
-        starts = [k.at(side, block * pitch * self.size, "i32") for side, block in ((a, i), (b, j))]
-        after = k.select(is_end, self.i0, i + 1), k.select(is_end, j + 1, j)
-        following = [k.at(side, block * pitch * self.size, "i32") for side, block in zip((a, b), after, strict=True)]
+        starts, following = (
+            [k.at(side, block * pitch * self.size, "i32") for side, block, pitch in zip(sides, blocks, pitches, strict=True)]
+            for blocks in (place, after)
+        )
 
         def step(at: Value) -> None:
             sides = [k.at(side, at * self.size, "i32") for side in starts]
@@ -329,6 +368,11 @@ class _Blocks:
         k.loop(0, k.least(p.m - i, LINES), row)
 
 
+def _noted(k: Builder, packed: Value, size: Value, notes: Value) -> Value:
+    """The bits of the largest number of a packed operand."""
+    return k.loop(0, notes, lambda at, most: k.most(most, k.load(packed, size + at, "u32")), carried=[k.const(0, "u32")])
+
+
 @kernel
 def split_product(k: Builder, has_bias: bool, parts: int) -> None:
     """Products of packed operands. The library's are whole, after the last steps."""
@@ -336,17 +380,14 @@ def split_product(k: Builder, has_bias: bool, parts: int) -> None:
     o = k.arguments(Packed, without=() if has_bias else ("bias",))
     blocks, p, a, b = _Blocks(k, o, parts), o.product, aligned(k, o.a), aligned(k, o.b)
 
-    def noted(packed: Value, size: Value, notes: Value) -> Value:
-        return k.loop(0, notes, lambda at, most: k.most(most, k.load(packed, size + at, "u32")), carried=[k.const(0, "u32")])
-
-    is_large = k.most(noted(a, o.size_a, o.notes_a), noted(b, o.size_b, o.notes_b)) >= LARGEST
+    is_large = k.most(_noted(k, a, o.size_a, o.notes_a), _noted(k, b, o.size_b, o.notes_b)) >= LARGEST
 
     def by_tiles() -> None:
         left, right = (k.at(side, blocks.number * each * p.steps * blocks.size, "i32") for side, each in ((a, p.down), (b, p.across)))
 
         def slab(first: Value, count: Value) -> None:
             a, b = (k.at(side, first * blocks.size, "i32") for side in (left, right))
-            blocks.slab(a, b, p.steps, first, count)
+            blocks.slab((a, b), (p.steps, p.steps), first, count)
 
         blocks.slabs(slab)
 
@@ -381,11 +422,48 @@ def split_whole(k: Builder, along: tuple[bool, bool], has_bias: bool, parts: int
                 largest = splitter.blocks(source, pitch, (lines, p.inner), (number, first, count), target, largest)
             # places of blocks count from those of the whole product
             a, b = (k.at(side, (0 - begin) * count * blocks.size, "i32") for side, begin in ((left, i0), (right, j0)))
-            blocks.slab(a, b, count, first, count)
+            blocks.slab((a, b), (count, count), first, count)
             return largest
 
         largest = blocks.tiles.within(lambda: blocks.slabs(slab, (k.const(0, "u32", 16),)))
         k.when(k.fold(largest, k.most) >= LARGEST, blocks.by_library)
+
+    for_units(k, p, unit)
+    give_back(k, o.flags, piece)
+
+
+@kernel
+def split_panels(k: Builder, own: int, along: bool, has_bias: bool, parts: int) -> None:
+    """Products with a packed operand, a part each: it packs a slab of its blocks of operand ``own``, which lies ``along``, at a time."""
+    k.features = FEATURES
+    o = k.arguments(Panels, without=() if has_bias else ("bias",))
+    blocks, p, splitter = _Blocks(k, o, parts), o.product, _Splitter(k, along, own == 1, parts)
+    packed, piece = aligned(k, o.packed), borrow(k, o.flags, o.pieces)
+    target = k.at(aligned(k, o.scratch), piece * o.size, "i32")
+    is_large = _noted(k, packed, o.size_packed, o.notes) >= LARGEST
+
+    def unit(u: Value) -> None:
+        blocks.part(u)
+        first, last, step, lines, pitch, each, source = (
+            (blocks.i0, blocks.i1, p.row_x, p.m, p.pitch_x, p.across, blocks.x),
+            (blocks.j0, blocks.j1, p.column_y, p.n, p.pitch_y, p.down, blocks.y),
+        )[own]
+        source, lines = k.at(source, first * LINES * step, "f32"), lines - first * LINES
+        other = k.at(packed, blocks.number * each * p.steps * blocks.size, "i32")
+
+        def slab(start: Value, count: Value, largest: Value) -> Value:
+            largest = splitter.blocks(source, pitch, (lines, p.inner), (last - first, start, count), target, largest)
+            mine = k.at(target, (0 - first) * count * blocks.size, "i32"), count  # places of blocks count from those of the whole product
+            sides = mine, (k.at(other, start * blocks.size, "i32"), p.steps)
+            (a, b), pitches = zip(*(sides if own == 0 else reversed(sides)), strict=True)
+            blocks.slab((a, b), pitches, start, count, own)
+            return largest
+
+        def by_tiles() -> None:
+            largest = blocks.tiles.within(lambda: blocks.slabs(slab, (k.const(0, "u32", 16),)))
+            k.when(k.fold(largest, k.most) >= LARGEST, blocks.by_library)
+
+        k.when(is_large, blocks.by_library, by_tiles)
 
     for_units(k, p, unit)
     give_back(k, o.flags, piece)
@@ -418,6 +496,12 @@ def _is_whole(m: int, n: int, inner: int, count: int) -> bool:
     return (_up(m, LINES) + _up(n, LINES)) * _slab(inner) <= FIT and (count > 1 or m * n * inner <= ALONE)
 
 
+def _own(m: int, n: int, inner: int, count: int) -> int | None:
+    """The operand whose blocks panels have, the larger one; None where the other one is too large to be read by all of them."""
+    shared = count * min(_up(m, LINES), _up(n, LINES)) * _up(inner, DEPTH) * 2 * 3 * TILE * 4
+    return None if shared > min(SHARED, ROOM) else int(n > m)
+
+
 def pays(m: int, n: int, inner: int, count: int = 1, finishes: bool = False, parts: int = 3) -> bool:
     """Whether products of these sizes take less time than by other kernels, or by the library; measured on Sapphire Rapids.
 
@@ -428,7 +512,7 @@ def pays(m: int, n: int, inner: int, count: int = 1, finishes: bool = False, par
     if min(m, n, inner) < 16:
         return False
     other = OTHER_BY_LIBRARY if work > LIBRARY else OTHER_OF_HALVES if count == 1 and _is_whole(m, n, inner, 1) else OTHER
-    by_place = 0 if _is_whole(m, n, inner, count) else 1 if packed <= CLOSE else 2
+    by_place = 0 if _is_whole(m, n, inner, count) else 1 if packed <= CLOSE or _own(m, n, inner, count) is not None else 2
     finished = FINISHED * m * n if finishes else 0
     multiplied = BLOCK_STORED * blocks + BLOCK_MULTIPLIED * blocks * _up(inner, DEPTH) * len(ORDER[parts]) // len(ORDER[3])
     return STARTED[by_place] // count + multiplied + finished + PACKED[by_place] * packed < other * work
@@ -453,6 +537,14 @@ def _cut(m: int, n: int, inner: int) -> tuple[int, int]:
     return height, width
 
 
+def _panel(lines: int, inner: int) -> int:
+    """Blocks of a panel: their parts fit the second cache, and so many are there that threads have as many each."""
+    blocks = _up(lines, LINES)
+    size = min(max(min(_up(blocks, 2), SIDE), _up(blocks, FEW)), FIT // _slab(inner))
+    count = _up(blocks, size)
+    return _up(blocks, count + count % 2) if count > 1 else size
+
+
 def plan(
     a: Layout, b: Layout, sizes: tuple[int, int, int], batch: tuple[int, int], function: int, has_bias: bool, parts: int = 3
 ) -> Callable[..., None]:
@@ -465,8 +557,13 @@ def plan(
     """
     m, n, inner = sizes
     steps, down, across = (_up(size, step) for size, step in ((inner, DEPTH), (m, LINES), (n, LINES)))
-    is_whole = _is_whole(*sizes, batch[0] * batch[1])
-    height, width = _halves(m, n, inner, batch[0] * batch[1]) if is_whole else _cut(m, n, inner)
+    is_whole, own = _is_whole(*sizes, batch[0] * batch[1]), _own(*sizes, batch[0] * batch[1])
+    if is_whole:
+        height, width = _halves(m, n, inner, batch[0] * batch[1])
+    elif own is None:
+        height, width = _cut(m, n, inner)
+    else:
+        height, width = (_panel(m, inner), across) if own == 0 else (down, _panel(n, inner))
     parts_across = _up(across, width)
     count = parts_across * _up(down, height)
     units = batch[0] * batch[1] * count
@@ -477,7 +574,9 @@ def plan(
         parts=count, parts_across=parts_across, batch=0, units=units, per_chunk=max(1, LEAST // (m * n * inner)) if count == 1 else 1,
     )  # fmt: skip
     along = a.column == 1, b.row == 1
-    return (_whole if is_whole else _packed)(along, product, has_bias, parts)
+    if is_whole or own is None:
+        return (_whole if is_whole else _packed)(along, product, has_bias, parts)
+    return _panels(own, along, product, has_bias, parts)
 
 
 def _packed(along: tuple[bool, bool], p: Product, has_bias: bool, parts: int) -> Callable[..., None]:
@@ -513,6 +612,31 @@ def _packed(along: tuple[bool, bool], p: Product, has_bias: bool, parts: int) ->
                 multiply(a=left, b=right, x=x, y=y, c=c, bias=bias[0])
             else:
                 multiply(a=left, b=right, x=x, y=y, c=c)
+
+    return run
+
+
+def _panels(own: int, along: tuple[bool, bool], p: Product, has_bias: bool, parts: int) -> Callable[..., None]:
+    """A launch that packs the smaller operand, and one for panels of the other."""
+    count, other = p.units // p.parts, 1 - own
+    packed, size = (count * (p.down, p.across)[other] * p.steps * parts * PART, (p.height, p.width)[own] * p.slab * parts * PART)
+    pack, notes = _packing(p, count, along[other], bool(other), parts, packed)
+    chunks, bound, bytes_packed = _up(p.units, p.per_chunk), split_panels(own, along[own], has_bias, parts), 4 * (packed + notes) + ROW
+
+    @lru_cache
+    def launching(pieces: int) -> Callable[..., None]:
+        launch: Callable[..., None] = bound.bind(chunks, product=p, size_packed=packed, notes=notes, pieces=pieces, size=size)
+        return launch
+
+    def run(x: np.ndarray, y: np.ndarray, c: np.ndarray, *bias: np.ndarray) -> None:
+        pieces = min(pool.threads, chunks)
+        shared, scratch = empty((bytes_packed // 2,), _NARROW), empty((pieces * 2 * size + ROW // 2,), _NARROW)
+        flags = np.zeros(8 * pieces, np.int64)
+        pack(source=(x, y)[other], packed=shared)
+        if bias:
+            launching(pieces)(packed=shared, x=x, y=y, c=c, bias=bias[0], scratch=scratch, flags=flags)
+        else:
+            launching(pieces)(packed=shared, x=x, y=y, c=c, scratch=scratch, flags=flags)
 
     return run
 
