@@ -73,9 +73,12 @@ def _any_foreign(arguments: Any) -> bool:
 
 
 class Switch:
-    """Whether native kernels are used; reading an attribute is quicker than asking the environment."""
+    """Whether native kernels are used; reading an attribute, which machine code does too, is quicker than asking the environment."""
 
-    on = True
+    __slots__ = ("on",)
+
+    def __init__(self, on: bool) -> None:
+        self.on = on
 
 
 def _initial() -> bool:
@@ -85,8 +88,7 @@ def _initial() -> bool:
     return chosen == "llvm"
 
 
-switch = Switch()
-switch.on = _initial()
+switch = Switch(_initial())
 
 
 class MemoryUse(NamedTuple):

@@ -106,9 +106,13 @@ class Pool:
     ``launch(function, arguments, chunks)`` runs machine function ``function`` for chunks 0 to ``chunks`` and returns when all are done.
     ``replay(block, arrays)`` runs a list of launches, see pool.ll: ``block`` is an address, ``arrays`` has packed ids; where a flag stops
     it, the result is the number of the step to go on with, else 0.
+
+    Attributes:
+        direct: the launch's address and its first argument, for machine code; zeros while Python has to see launches.
     """
 
     def __init__(self) -> None:
+        self.direct = (ctypes.c_uint64 * 2)()
         self._forget()
         self.threads = Threads.count
         os.register_at_fork(after_in_child=self._forget)
@@ -116,6 +120,7 @@ class Pool:
     def _forget(self) -> None:
         """As in a new process: after a fork there are no workers."""
         self.crew: Crew | None = None
+        self.direct[:] = [0, 0]
         self.launch: Callable[[int, bytes, int], None] = self._start
         self.replay: Callable[[int, bytes | None], int] = self._first_replay
 
@@ -153,11 +158,14 @@ class Pool:
                 seen(function, arguments, chunks)
             launch(function, arguments, chunks)
 
+        direct = list[ctypes.c_uint64 | int](self.direct)
+        self.direct[:] = [0, 0]
         self.launch = watching
         try:
             yield
         finally:
             self.launch = launch
+            self.direct[:] = direct
 
     def start(self) -> None:
         """Start the workers, which the first launch would do.
@@ -174,6 +182,7 @@ class Pool:
             crew = self.crew = Crew()
         crew.grow(self.threads)
         self.launch = crew.launch
+        self.direct[:] = [crew.address or 0, crew.record]
         return crew
 
 
@@ -183,14 +192,14 @@ class Crew:
     def __init__(self) -> None:
         target = targets.current()
         launch, worker, self._replay = source(target)
-        address, self.worker = compiled(launch, "launch", target), compiled(worker, "worker", target)
+        self.address, self.worker = compiled(launch, "launch", target), compiled(worker, "worker", target)
         self.count = 0
         self.record = image.pages(mmap.PAGESIZE)
         python = ctypes.pythonapi
         functions = (python.PyEval_SaveThread, python.PyEval_RestoreThread, python.PyErr_SetObject)
         addresses = [ctypes.cast(function, ctypes.c_void_p).value for function in functions]
         ctypes.memmove(self.record + 8 * _PYTHON, struct.pack("=6q", id(np.ndarray), *addresses, id(NoArray), id(_REFUSED)), 48)
-        native = ctypes.PYFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64)(address)
+        native = ctypes.PYFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64)(self.address)
         self.launch = partial(native, self.record)
 
     def replaying(self) -> Callable[[int, bytes | None], int]:

@@ -34,8 +34,8 @@ BLOCK = 1 << 25  # multiply-adds of a block in larger ones: every block packs on
 LENGTH = 256  # rows or columns of a block in larger ones
 MOST = 16  # blocks of one product
 GROUP = 1 << 20  # multiply-adds of small products that make a chunk together
-LONG = 1 << 17  # elements of a matrix that is multiplied by a vector: below this the library does it on one thread, and well
-STRIP = 1 << 16  # elements of a chunk of it
+LONG = 3 << 14  # elements of a matrix that is multiplied by a vector: below this the library does it on one thread, and well
+STRIP = 1 << 18  # elements of two chunks of it
 TOGETHER = 8  # of its rows
 _PLAIN, _TRANSPOSED = 111, 112  # CBLAS's words
 _Layout = tuple[tuple[int, ...], tuple[int, ...]]  # shape and strides
@@ -104,6 +104,16 @@ def rows_times_vector(k: Builder, element: str, has_bias: bool) -> None:
     k.for_chunks(chunk)
 
 
+def strips(rows: Any, columns: Any) -> tuple[Any, Any]:
+    """Chunks of a matrix that is multiplied by a vector, and rows of each: two at least, so that each core keeps its half in its cache.
+
+    Sizes are integers, here and in machine code.
+    """
+    step = (rows * columns // STRIP + 1) * 2 * TOGETHER
+    per_chunk = (rows + step - 1) // step * TOGETHER
+    return (rows + per_chunk - 1) // per_chunk, per_chunk
+
+
 def _by_vector(
     turned: bool, shape: tuple[int, ...], least: int, a: np.ndarray, b: np.ndarray, bias: np.ndarray | None
 ) -> np.ndarray | None:
@@ -121,9 +131,9 @@ def _by_vector(
         return None
     result = empty(shape, matrix.dtype)
     arrays = (matrix, vector, result) if bias is None else (matrix, vector, result, bias)
-    per_chunk = -(-STRIP // columns // TOGETHER) * TOGETHER
+    chunks, per_chunk = strips(rows, columns)
     kernel = rows_times_vector(ELEMENTS[matrix.dtype], bias is not None)
-    kernel(-(-rows // per_chunk), *map(id, arrays), rows, columns, matrix.strides[0] // size, per_chunk)
+    kernel(chunks, *map(id, arrays), rows, columns, matrix.strides[0] // size, per_chunk)
     return result
 
 

@@ -41,7 +41,7 @@ _BLOCK = 4096  # elements of a row that are summed before a sum goes into one of
 _DOWN = 128  # the same across: elements of each row
 _WAYS = 2  # registers at a time along a row
 _REGISTERS = 4  # of a block of columns
-_CHUNK = 1 << 17  # bytes
+CHUNK = 1 << 17  # bytes
 
 
 class Place:
@@ -280,7 +280,7 @@ def rows_per_chunk(element: str, view: View, chunks: int = 0) -> tuple[int, int]
         units, cost = outer * -(-inner // wide), n * min(wide, inner) * size
     else:
         units, cost = outer, n * size
-    per = max(_CHUNK // max(cost, 1), 1)
+    per = max(CHUNK // max(cost, 1), 1)
     return units, max(per, -(-units // chunks)) if chunks else per
 
 

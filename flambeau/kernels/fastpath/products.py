@@ -10,19 +10,22 @@ import numpy as np
 
 from ...core import state
 from ...core.dtype import BY_NUM
-from ..compiler.language import Value
+from ..compiler.language import SIZES, Value
+from ..compiler.memory import SMALL
 from . import records
 from .code import Code
 from .forms import Pointwise
 from .interpreter import ALIGNED, C_CONTIGUOUS, F_CONTIGUOUS, FLAGS, dot_function
-from .records import F32, F64
+from .launching import Launching, address_of, put_pool
+from .records import DTYPES, F32, F64
 
 _FLOATS = [np.dtype(np.float32), np.dtype(np.float64)]
 _MOST, _MOST_DIMS = 256, 16  # elements of a softmax, and dimensions of what is summed
 _THIRTY_TWO = 0x42000000  # the bits of 32 as a float32
 # In ``records.EXTRA``: of each dtype the loop that adds a bias or divides a sum, with its data, then the dot function and the ones.
 _SECOND, _DOTS, _ONES = records.EXTRA, records.EXTRA + 4, records.EXTRA + 6
-_ROW = records.EXTRA + 4  # of ``linear``: from how large a weight on another kernel multiplies it with one row
+# Of ``linear``: from how large a weight on another kernel multiplies one row, the pool, and that kernel without a bias and with one.
+_ROW, _POOL, _ROWS = records.EXTRA + 4, records.EXTRA + 5, records.EXTRA + 6
 _RANKS = records.EXTRA + 4  # of products: 1 for matrices, 2 for stacks of them
 _ADD = records.EXTRA + 8  # the loop of sums, with its data, which adds up a row as ``add.reduce`` does where zero comes first
 
@@ -134,8 +137,8 @@ def product(code: Code) -> str:
     return k.finish()
 
 
-def _rows_of(k: Product, a: Value, n: Value, p: Value) -> tuple[Value, Value, tuple[Value, Value]]:
-    """Rank of what must be rows of ``n`` elements each, to be multiplied with ``p`` others; the number of rows, and both steps."""
+def _rows_of(k: Product, a: Value, n: Value) -> tuple[Value, Value, tuple[Value, Value]]:
+    """Rank of what must be rows of ``n`` elements each; the number of rows, and both steps."""
     rank, total = k.ndim(a), k.size(a)
     k.require((rank > 0) & (rank <= _MOST_DIMS) & (total > 0) & (total < k.word(records.LIMIT)))
     k.require(k.load(k.dims(a), rank - 1, "i64").eq(n))
@@ -146,37 +149,66 @@ def _rows_of(k: Product, a: Value, n: Value, p: Value) -> tuple[Value, Value, tu
         return k.steps(a)
 
     def others() -> tuple[Value, Value]:
-        k.require(k.is_row_major(a) & (m.ne(1) | (n * p < k.word(_ROW))))
+        k.require(k.is_row_major(a))
         size = k.item_size(k.dtype(a))
         return n * size, size
 
     return rank, m, k.when(rank.eq(2) & (m > 1), matrix, others)
 
 
+class _Linear(Product, Launching):
+    """A form of ``linear``."""
+
+    def large_row(self, x: Value, weight: Value, bias: Value, rank: Value, bits: Value) -> None:
+        """Answer with the product of a large float32 matrix and one row, plus a bias (an array or null), by the kernel for that."""
+        from ..families.gemm import strips
+
+        direct, element = self.require_launches(_POOL), self.object(DTYPES[F32])
+        self.require(self.same(self.dtype(weight), element) & self.is_row_major(weight) & self.is_row_major(x))
+        p, n = (self.load(self.dims(weight), d, "i64") for d in (0, 1))
+        self.require((rank > 1) & (rank <= _MOST_DIMS) & self.load(self.dims(x), rank - 1, "i64").eq(n) & (p < SMALL // SIZES["f32"]))
+        plain, with_bias = (self.word(_ROWS + k, element="ptr") for k in (0, 1))
+        self.require(self.exists(plain) & self.exists(with_bias))
+        chunks, per_chunk = strips(p, n)
+        r = self.own(self.new_array(element, rank, self.result_dims(x, rank, p)))
+        numbers = [p, n, n, per_chunk]
+
+        def added() -> None:
+            self.launch(direct, with_bias, [weight, x, r, bias, *numbers], chunks)
+
+        self.when(self.exists(bias), added, lambda: self.launch(direct, plain, [weight, x, r, *numbers], chunks))
+        self.answer_new(self.disown(r), bits)
+
+    def result_dims(self, x: Value, rank: Value, p: Value) -> Value:
+        """Sizes of the result of rows of ``x`` with ``p`` others."""
+        dims = self.scratch(_MOST_DIMS, "i64")
+        self.loop(0, rank - 1, lambda d: self.store(self.load(self.dims(x), d, "i64"), dims, d, "i64"))
+        self.store(p, dims, rank - 1, "i64")
+        return dims
+
+
 def linear(code: Code) -> str:
     """``linear(x, weight, bias)`` of few rows ``x``; the bias, a row, may be None."""
-    k = Product(code, "linear")
+    k = _Linear(code, "linear")
     a, bits = k.begin(3)
     weight, bias = k.argument(1), k.argument(2)
     k.require(k.is_plain(weight))
     w, has_bias = k.any_array_of(weight), ~k.same(bias, k.object(None))
     k.require(k.same(k.dtype(a), k.dtype(w)))
     p, n = k.require_matrix(w)
-    rank, m, (down, along) = _rows_of(k, a, n, p)
 
     def row() -> Value:
         k.require(k.is_plain(bias))
         b = k.array_of(bias)
         k.require(k.same(k.dtype(a), k.dtype(b)) & k.ndim(b).eq(1))
         k.require(k.load(k.dims(b), 0, "i64").eq(p))
-        return k.data(b)
+        return b
 
     added = k.when(has_bias, row, lambda: k.null)
+    k.case(k.size(a).eq(n) & (n * p >= k.word(_ROW)), lambda: k.large_row(a, w, added, k.ndim(a), bits))
+    rank, m, (down, along) = _rows_of(k, a, n)
     place, loop, data, dtype = k.loop_for(k.dtype(a), (F32, F64))
-    dims = k.scratch(_MOST_DIMS, "i64")
-    k.loop(0, rank - 1, lambda d: k.store(k.load(k.dims(a), d, "i64"), dims, d, "i64"))
-    k.store(p, dims, rank - 1, "i64")
-    r, size, (across, inside) = k.new_array(dtype, rank, dims), k.item_size(dtype), k.steps(w)
+    r, size, (across, inside) = k.new_array(dtype, rank, k.result_dims(a, rank, p)), k.item_size(dtype), k.steps(w)
     step = p * size
     k.multiply(loop, data, (m, n, p), [(k.data(a), down, along), (k.data(w), inside, across), (k.data(r), step, size)])
 
@@ -185,7 +217,7 @@ def linear(code: Code) -> str:
 
         def to_row(i: Value) -> None:
             at = k.at(k.data(r), i * step, "i8")
-            k.run(add, its, p, [(at, size), (added, size), (at, size)])
+            k.run(add, its, p, [(at, size), (k.data(added), size), (at, size)])
 
         k.loop(0, m, to_row)
 
@@ -357,8 +389,14 @@ def of_linear(op: Any) -> records.Record:
     Raises:
         Unfit: the loops are others than those of the Python wrapper.
     """
+    from ..families import gemm
+
     record = of_products(op)
-    record.put(_ROW, vars(sys.modules[op.module])["_row_product"].part.threshold)
+    least: int = vars(sys.modules[op.module])["_row_product"].part.threshold
+    record.put(_ROW, max(least, min(gemm.LONG, gemm.SMALL)))
+    put_pool(record, _POOL)
+    for place, has_bias in enumerate((False, True)):
+        record.put(_ROWS + place, address_of(gemm.rows_times_vector, "f32", has_bias))
     return record
 
 

@@ -18,6 +18,7 @@ from . import (
     forms,
     formulas,
     joins,
+    launching,
     list_rules,
     losses,
     numbers,
@@ -105,6 +106,7 @@ _FORMS = (
     losses.class_slope,
     losses.likelihood,
     losses.squared_loss,
+    launching.layer_norm,
 )
 _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
     "transpose": ("transposed", records.of_views),
@@ -143,6 +145,7 @@ _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
     "nn.functional.nll_loss": ("likelihood", losses.of_mean_loss),
     "nn.functional.mse_loss": ("squared_loss", losses.of_mean_loss),
     "Tensor.contiguous": ("contiguous", numbers.of_nothing),
+    "nn.functional.layer_norm": ("layer_norm", launching.of_layer_norm),
 }
 
 _RULES: dict[str, tuple[str, Callable[[Any, Any], records.Record]]] = {

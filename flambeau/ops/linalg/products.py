@@ -471,7 +471,7 @@ def _linear(a: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> Any:
     return ignoring_fp(_add, result, small_rows(bias, result.shape), result)
 
 
-@native.part("nn.functional.linear", work="weight.size // 16")
+@native.part("nn.functional.linear", work="weight.size // 6")
 def _row_product(a: np.ndarray, weight: np.ndarray) -> Any:
     """``linear`` of one row: NumPy's BLAS would wake its own threads for a large matrix."""
     if a.ndim > 2:  # of such NumPy takes an inner product for each element

@@ -1,0 +1,159 @@
+"""Kernels launched by machine code: the bits, strides and histories of calls in Python, and everything that Python has to see."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import Any
+
+import pytest
+from machine_code import load_machine_code
+from object_counts import assert_counted, fail_everywhere
+
+import flambeau
+from flambeau.core.arrays.native import switch
+from flambeau.core.calls import machine_calls
+from flambeau.core.calls.registry import primitive
+from flambeau.kernels.compiler.pool import pool
+from flambeau.kernels.families.gemm import rows_times_vector
+from flambeau.kernels.fastpath import launching
+
+F = flambeau.nn.functional
+WEIGHT, BIAS = flambeau.randn(300, 200), flambeau.randn(300)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def machine() -> None:
+    load_machine_code(machine_calls._finders)
+    if not launching.address_of(rows_times_vector, "f32", True):
+        pytest.skip("there are no kernels here")
+    pool.start()
+
+
+def normalized(*shape: int, width: Any = None, **changed: Any) -> Any:
+    """A call of ``layer_norm``, and its arguments by name."""
+    width = width or (shape[-1:] if shape else (1,))
+    given = {"input": flambeau.randn(*shape), "weight": flambeau.rand(width), "bias": flambeau.rand(width), "eps": 1e-5}
+    return F.layer_norm, {"normalized_shape": width, **given, **changed}
+
+
+def multiplied(*shape: int, **changed: Any) -> Any:
+    """A call of ``linear``, and its arguments by name."""
+    return F.linear, {"input": flambeau.randn(*shape), "weight": WEIGHT, "bias": BIAS, **changed}
+
+
+X = flambeau.randn(6, 64)
+CALLS = {
+    "norm of a row": normalized(1, 128),
+    "norm of rows": normalized(2, 5, 64),
+    "norm of many rows": normalized(900, 128),
+    "norm of long rows": normalized(2, 40000),
+    "norm of a vector": normalized(64),
+    "norm of few numbers": normalized(3, 4),
+    "norm of nothing": normalized(0, 64),
+    "norm over two dimensions": normalized(3, 4, 8, width=(4, 8)),
+    "norm over a list": normalized(3, 64, normalized_shape=[64]),
+    "norm without a bias": normalized(3, 64, bias=None),
+    "norm of columns": normalized(64, 6, input=X.t().contiguous().t()),
+    "norm of a part": normalized(6, 32, input=X[:, 32:]),
+    "norm of rows that are shown": normalized(3, 64, input=X[::2][:1]),
+    "norm of doubles": normalized(3, 64, input=flambeau.randn(3, 64).double()),
+    "norm of another size": normalized(3, 64, normalized_shape=(32,)),
+    "norm with a whole eps": normalized(3, 64, eps=1),
+    "norm of a parameter": normalized(3, 64, input=flambeau.nn.Parameter(flambeau.randn(3, 64))),
+    "row": multiplied(1, 200),
+    "row in three dimensions": multiplied(1, 1, 200),
+    "row without a bias": multiplied(1, 200, bias=None),
+    "long row": multiplied(1, 3000, weight=flambeau.randn(40, 3000), bias=flambeau.randn(40)),
+    "row and few others": multiplied(1, 20000, weight=flambeau.randn(3, 20000), bias=flambeau.randn(3)),
+    "rows": multiplied(2, 200),
+    "vector": multiplied(200),
+    "row of a matrix": multiplied(1, 200, input=flambeau.randn(4, 200)[2:3]),
+    "columns of a weight": multiplied(1, 200, weight=flambeau.randn(200, 300).t()),
+    "part of a weight": multiplied(1, 200, weight=flambeau.randn(300, 400)[:, :200]),
+    "row of doubles": multiplied(1, 200, input=flambeau.randn(1, 200).double(), weight=WEIGHT.double(), bias=BIAS.double()),
+    "row of another size": multiplied(1, 199),
+    "row and a bias of another size": multiplied(1, 200, bias=flambeau.randn(299)),
+    "row that requires grad": multiplied(1, 200, input=flambeau.randn(1, 200).requires_grad_()),
+    "weight that requires grad": multiplied(1, 200, weight=flambeau.nn.Parameter(WEIGHT)),
+}
+LAUNCHED = [
+    *("norm of a row", "norm of rows", "norm of many rows", "norm of long rows", "norm of a vector", "norm of a parameter"),
+    "norm of rows that are shown",
+    *("row", "row in three dimensions", "row without a bias", "long row", "row and few others", "row of a matrix"),
+    *("row that requires grad", "weight that requires grad"),
+]
+
+
+def outcome(call: Any, given: dict[str, Any]) -> Any:
+    try:
+        result = call(**given)
+    except Exception as error:
+        return type(error), str(error)
+    node = result.grad_fn
+    gradients = flambeau.autograd.grad(result.sum(), [x for x in given.values() if getattr(x, "requires_grad", False)]) if node else ()
+    numbers = [each.detach().numpy().tobytes() for each in (result, *gradients)]
+    return numbers, result.shape, result.stride(), result.dtype, type(node)
+
+
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_are_those_of_python(name: str, grad: bool) -> None:
+    with flambeau.set_grad_enabled(grad):
+        outcome(*CALLS[name])  # what is made the first time
+        with machine_calls.python_only():
+            expected = outcome(*CALLS[name])
+        assert outcome(*CALLS[name]) == expected
+
+
+@cache
+def form_of(function: str) -> Any:
+    return machine_calls.found(primitive(function, "nn.functional"), "whole")
+
+
+def in_machine_code(name: str) -> bool:
+    """Whether machine code answers a call."""
+    call, given = CALLS[name]
+    order = ("input", "normalized_shape", "weight", "bias", "eps")
+    return form_of(call.__name__)(*[given[name] for name in order if name in given]) is not None
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_usual_calls_are_machine_codes(name: str) -> None:
+    with flambeau.no_grad():
+        rows = name in ("rows", "vector", "columns of a weight")
+        assert rows or in_machine_code(name) == (name in LAUNCHED)
+
+
+@pytest.mark.parametrize("name", ["norm of a row", "row"])
+def test_python_sees_what_it_has_to(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    call, given = CALLS[name]
+    seen: list[Any] = []
+    expected = call(**given)
+    with pool.watched(lambda *launch: seen.append(launch)):
+        assert not in_machine_code(name)
+        assert flambeau.equal(call(**given), expected) and len(seen) == 1
+    assert in_machine_code(name)
+    monkeypatch.setattr(switch, "on", False)
+    assert not in_machine_code(name) and flambeau.allclose(call(**given), expected, atol=1e-4)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+def test_a_fork_starts_its_own_workers_first() -> None:
+    call, given = CALLS["row"]
+    expected = call(**given)
+    child = os.fork()
+    if not child:
+        before = in_machine_code("row")
+        right = flambeau.equal(call(**given), expected)
+        os._exit(0 if right and not before and in_machine_code("row") else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("name", ["norm of many rows", "row"])
+def test_no_object_is_lost_or_kept(name: str) -> None:
+    call, given = CALLS[name]
+    things = [*given.values(), *[x._array for x in given.values() if isinstance(x, flambeau.Tensor)], flambeau.Tensor]
+    with flambeau.no_grad():
+        assert_counted(lambda: call(**given), things, 60, 500)
+        assert fail_everywhere(lambda: call(**given), things, 60, depth=12, times=600) > 60
