@@ -85,7 +85,7 @@ class _Layer:
 
     def fits(self) -> bool:
         """Whether it is large, and of a usual kind."""
-        matrices = (self.weight, self.weight_hh, self.h, *(() if self.c is None else (self.c,)))
+        states = (self.h,) if self.c is None else (self.h, self.c)
         return (
             self.total > FEW
             and self.named("weight_hr") is None
@@ -93,7 +93,8 @@ class _Layer:
             and self.input.dtype in FLOATS
             and all(value.dtype == self.input.dtype for value in self.node.inputs())
             and self.input.size == self.total * self.weight.shape[1]
-            and all(len(value.shape) == 2 for value in matrices)
+            and all(len(value.shape) == 2 for value in (self.weight, self.weight_hh))
+            and all(len(state.shape) == 2 or state.shape[0] == 1 for state in states)
             and self.weight_hh.shape[0] == self.wide
         )
 

@@ -241,8 +241,15 @@ def _recurrent(batch: Any, op: Any, *values: Any) -> Any:
             inner = batch.inside(named[name])  # (batch, T, N, C) or (batch, N, C)
             at = inner._array.ndim - 2
             named[name] = inner.movedim(0, at - 1).flatten(at - 1, at)
-    made = invoke(op, tuple(named.values()))
-    return type(made)([_side_by_side(batch, each, rows) for each in made])
+    output, *made = invoke(op, tuple(named.values()))
+    states = 1 + ("c" in named)
+    lasts = [_side_by_side(batch, each, rows) for each in (output, *made[:states])]
+    return (*lasts, *[_steps_side_by_side(batch, each, rows) for each in made[states:]])
+
+
+def _steps_side_by_side(batch: Any, value: Any, rows: int) -> Any:
+    """Of the rows of all steps below each other."""
+    return batch.wrap(value.unflatten(0, (-1, batch.size, rows)).movedim(1, 0).flatten(1, 2))
 
 
 def _side_by_side(batch: Any, value: Any, rows: int) -> Any:

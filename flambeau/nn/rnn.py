@@ -150,8 +150,12 @@ class RNNBase(Module):
         return False
 
     def _update_flat_weights(self) -> None:
-        if self._weights_have_changed():
-            self._init_flat_weights()
+        parameters = self._parameters
+        for reference, name in zip(self._flat_weight_refs, self._flat_weights_names):
+            if reference is None or reference() is not parameters.get(name):  # as a rule a parameter is itself
+                if self._weights_have_changed():
+                    self._init_flat_weights()
+                break
 
     def flatten_parameters(self) -> None:
         """Nothing to do: parameters need not lie side by side in memory here. Source: torch.nn.RNNBase.flatten_parameters."""
@@ -202,21 +206,22 @@ class RNNBase(Module):
                 f"or convert model: model.to({input.dtype})"
             )
         expected_input_dim = 2 if batch_sizes is not None else 3
-        if input.dim() != expected_input_dim:
-            raise RuntimeError(f"input must have {expected_input_dim} dimensions, got {input.dim()}")
-        if self.input_size != input.size(-1):
-            raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.size(-1)}")
+        shape = input.shape
+        if len(shape) != expected_input_dim:
+            raise RuntimeError(f"input must have {expected_input_dim} dimensions, got {len(shape)}")
+        if self.input_size != shape[-1]:
+            raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {shape[-1]}")
 
     def get_expected_hidden_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
         """Shape of the first state that belongs to an input."""
-        batch = int(batch_sizes[0]) if batch_sizes is not None else input.size(0 if self.batch_first else 1)
+        batch = int(batch_sizes[0]) if batch_sizes is not None else input.shape[0 if self.batch_first else 1]
         return (self.num_layers * (2 if self.bidirectional else 1), batch, self.proj_size or self.hidden_size)
 
     def check_hidden_size(
         self, hx: Tensor, expected_hidden_size: tuple[int, int, int], msg: str = "Expected hidden size {}, got {}"
     ) -> None:
         """Raise unless a state has the expected shape."""
-        if hx.size() != expected_hidden_size:
+        if hx.shape != expected_hidden_size:
             raise RuntimeError(msg.format(expected_hidden_size, list(hx.size())))
 
     def check_forward_args(self, input: Tensor, hidden: Tensor, batch_sizes: Tensor | None) -> None:
@@ -378,16 +383,20 @@ class LSTM(RNNBase):
     def check_forward_args(self, input: Tensor, hidden: tuple[Tensor, Tensor], batch_sizes: Tensor | None) -> None:  # type: ignore[override]
         """Raise what is wrong with input, hidden state and cells."""
         self.check_input(input, batch_sizes)
-        self.check_hidden_size(hidden[0], self.get_expected_hidden_size(input, batch_sizes), "Expected hidden[0] size {}, got {}")
-        self.check_hidden_size(hidden[1], self.get_expected_cell_size(input, batch_sizes), "Expected hidden[1] size {}, got {}")
+        h, c = hidden
+        expected = self.get_expected_hidden_size(input, batch_sizes)
+        if h.shape != expected or self.proj_size or c.shape != expected:
+            self.check_hidden_size(h, expected, "Expected hidden[0] size {}, got {}")
+            self.check_hidden_size(c, self.get_expected_cell_size(input, batch_sizes), "Expected hidden[1] size {}, got {}")
 
     def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
         """Hidden states and cells with their sequences in another order."""
         return hx if permutation is None else (hx[0].index_select(1, permutation), hx[1].index_select(1, permutation))
 
     def _first_state(self, input: Tensor, batch_sizes: Tensor | None) -> Any:
-        shapes = (self.get_expected_hidden_size(input, batch_sizes), self.get_expected_cell_size(input, batch_sizes))
-        return tuple([_zeros(shape, input) for shape in shapes])
+        zeros = _zeros(self.get_expected_hidden_size(input, batch_sizes), input)
+        are_two = self.proj_size or active  # who looks at how they are made sees what PyTorch makes
+        return (zeros, _zeros(self.get_expected_cell_size(input, batch_sizes), input) if are_two else zeros)
 
     def _with_batch(self, hx: Any, batched: bool, packed: bool) -> Any:
         if packed:
@@ -514,7 +523,7 @@ class RNNCellBase(Module):
         if single:
             input = input.unsqueeze(0)
         if hx is None:
-            hx = ops.zeros(input.size(0), self.hidden_size, dtype=input.dtype, device=input.device)
+            hx = _zeros((input.size(0), self.hidden_size), input)
         elif single:
             hx = hx.unsqueeze(0)
         self._fitting(input, hx)
@@ -593,7 +602,7 @@ class LSTMCell(RNNCellBase):
         if single:
             input = input.unsqueeze(0)
         if hx is None:
-            zeros = ops.zeros(input.size(0), self.hidden_size, dtype=input.dtype, device=input.device)
+            zeros = _zeros((input.size(0), self.hidden_size), input)
             hx = (zeros, zeros)
         elif single:
             hx = (hx[0].unsqueeze(0), hx[1].unsqueeze(0))

@@ -31,7 +31,8 @@ from .dropout import dropout as drop
 from .joining import cat, stack
 
 Sizes = tuple[int, ...]
-_WORK = "4 * prod(input.shape[:-1]) * weight_hh.size"  # multiply-adds of the state's products, four of which are an element's work
+# Multiply-adds of the state's products, four of which are an element's work; and a step takes NumPy's calls longer than a kernel's start.
+_WORK = "4 * prod(input.shape[:-1]) * (weight_hh.size + 2048)"
 
 
 # -- cells -----------------------------------------------------------------------------------------------------------------------
@@ -163,6 +164,7 @@ def _steps(sizes: Sizes, backwards: bool, states: Sequence[np.ndarray], *arrays:
 
 def _before(sizes: Sizes, reverse: bool, states: np.ndarray, first: np.ndarray) -> np.ndarray:
     """The state that each row of ``states`` came from."""
+    first = _matrix(first)
     if sizes[0] == sizes[-1]:
         batch = sizes[0]
         return np.concatenate([states[batch:], first] if reverse else [first, states[: states.shape[0] - batch]])
@@ -237,8 +239,13 @@ def _to_parameters(d_gates: np.ndarray, input: np.ndarray, before: np.ndarray) -
     return np.dot(d_gates.T, _rows(input)), np.dot(d_gates.T, before), d_bias, d_bias.copy()
 
 
+def _matrix(state: np.ndarray) -> np.ndarray:
+    """A state ``(N, hidden)`` or ``(1, N, hidden)`` as ``(N, hidden)``."""
+    return state.reshape(state.shape[-2:])
+
+
 def _start(grad: np.ndarray | None, like: np.ndarray) -> np.ndarray:
-    return np.zeros(like.shape, like.dtype) if grad is None else grad.copy()
+    return np.zeros(like.shape[-2:], like.dtype) if grad is None else _matrix(grad).copy()
 
 
 # -- derivatives again -------------------------------------------------------------------------------------------------------------
@@ -249,7 +256,8 @@ def _linear(x: Any, weight: Any, bias: Any) -> Any:
 
 def _again(cell: Cell, operands: Sequence[Any], sizes: Sizes | None, reverse: bool) -> tuple[Any, ...]:
     """A layer in operations of the tape, step by step: the output, and the last states."""
-    input, *states = operands[: 3 if cell.has_cell else 2]
+    input, *firsts = operands[: 3 if cell.has_cell else 2]
+    states = [first if first.dim() == 2 else first.squeeze(0) for first in firsts]
     weight_ih, weight_hh, bias_ih, bias_hh, *projection = operands[1 + len(states) :]
     sizes = _sizes_of(input, sizes)
     rows = input.reshape(sum(sizes), input.shape[-1]).split(sizes)
@@ -267,7 +275,8 @@ def _again(cell: Cell, operands: Sequence[Any], sizes: Sizes | None, reverse: bo
             changed[0] = changed[0] @ projection[0].t()
         outputs[t] = changed[0]
         states = [cat([new, old[sizes[t] :]]) if sizes[t] < old.shape[0] else new for new, old in zip(changed, states, strict=True)]
-    return cat(outputs).reshape(*input.shape[:-1], states[0].shape[1]), *states
+    lasts = [state if first.dim() == 2 else state.unsqueeze(0) for state, first in zip(states, firsts, strict=True)]
+    return cat(outputs).reshape(*input.shape[:-1], states[0].shape[1]), *lasts
 
 
 def _recorded(
@@ -315,7 +324,7 @@ def rnn_layer_backward(
         (gate[...],) = cell.backwards(running, state)
         np.dot(gate, weight_hh, out=running)
     of_parameters = _to_parameters(d_gates, input, _before(sizes, reverse, output, h))
-    return _to_input(d_gates, input, weight_ih, needs_input), d_h, *of_parameters
+    return _to_input(d_gates, input, weight_ih, needs_input), d_h.reshape(h.shape), *of_parameters
 
 
 def _rnn_rule(
@@ -354,23 +363,23 @@ def rnn_layer(
 
     Args:
         input: ``(T, N, features)``; or packed, ``(total, features)``, with ``sizes``.
-        h: ``(N, hidden)``.
+        h: ``(N, hidden)`` or ``(1, N, hidden)``.
         cell: what a step computes (``Cell``).
         sizes: rows of each step.
         reverse: from the last step to the first.
     Returns:
-        All states in the input's order, and the last ones.
+        All states in the input's order, and the last ones, in the shape of ``h``.
     """
-    _check(1, input, h, h.shape[1], weight_ih, weight_hh, bias_ih, bias_hh)
+    _check(1, input, h, h.shape[-1], weight_ih, weight_hh, bias_ih, bias_hh)
     gates = _products(input, weight_ih, bias_ih, bias_hh)
     sizes = _sizes_of(input, sizes)
-    h, recurrent = h.copy(), _transposed(weight_hh, sizes)
-    for running, products, gate in _steps(sizes, reverse, (h, np.empty_like(h)), gates):
+    state, recurrent = _matrix(h).copy(), _transposed(weight_hh, sizes)
+    for running, products, gate in _steps(sizes, reverse, (state, np.empty_like(state)), gates):
         np.dot(running, recurrent, out=products)
         gate += products
         (gate[...],) = cell.forwards(gate)
         running[...] = gate
-    return gates.reshape(*input.shape[:-1], h.shape[1]), h
+    return gates.reshape(*input.shape[:-1], h.shape[-1]), state.reshape(h.shape)
 
 
 # -- LSTM --------------------------------------------------------------------------------------------------------------------------
@@ -401,7 +410,7 @@ def lstm_layer_backward(
     arrived = np.zeros_like(output) if grad_output is None else grad_output.reshape(output.shape)
     projected = arrived if weight_hr is None else np.empty(arrived.shape, arrived.dtype)  # gradients behind the projection
     d_h, d_c = _start(grad_h, h), _start(grad_c, c)
-    states = (d_h, d_c, d_h if weight_hr is None else np.empty(c.shape, c.dtype))  # the last one before the projection
+    states = (d_h, d_c, d_h if weight_hr is None else np.empty(d_c.shape, c.dtype))  # the last one before the projection
     gradients = (arrived, projected, d_gates, *_columns(d_gates, 4))
     saved = (i, f, g, o, cells, _before(sizes, reverse, cells, c))
     for running_h, running_c, hidden, arrives, behind, gate, d_i, d_f, d_g, d_o, *step in _steps(
@@ -415,7 +424,8 @@ def lstm_layer_backward(
         np.dot(gate, weight_hh, out=running_h)
     of_parameters = _to_parameters(d_gates, input, _before(sizes, reverse, output, h))
     of_projection = np.empty(0, of_parameters[2].dtype) if weight_hr is None else np.dot(projected.T, o * np.tanh(cells))
-    return _to_input(d_gates, input, weight_ih, needs_input), d_h, d_c, *of_parameters, of_projection
+    d_states = d_h.reshape(h.shape), d_c.reshape(c.shape)
+    return _to_input(d_gates, input, weight_ih, needs_input), *d_states, *of_parameters, of_projection
 
 
 def _lstm_rule(
@@ -469,13 +479,13 @@ def lstm_layer(
     Returns:
         All hidden states in the input's order, the last hidden states and cells; for the way back all gates and all cells.
     """
-    _check(4, input, h, c.shape[1], weight_ih, weight_hh, c, bias_ih, bias_hh, weight_hr)
+    _check(4, input, h, c.shape[-1], weight_ih, weight_hh, c, bias_ih, bias_hh, weight_hr)
     gates = _products(input, weight_ih, bias_ih, bias_hh)
-    cells = np.empty((gates.shape[0], c.shape[1]), gates.dtype)
-    output = np.empty((gates.shape[0], h.shape[1]), gates.dtype)
+    cells = np.empty((gates.shape[0], c.shape[-1]), gates.dtype)
+    output = np.empty((gates.shape[0], h.shape[-1]), gates.dtype)
     sizes = _sizes_of(input, sizes)
-    h, c, recurrent = h.copy(), c.copy(), _transposed(weight_hh, sizes)
-    states = (h, c, np.empty((h.shape[0], gates.shape[1]), gates.dtype))
+    last_h, last_c, recurrent = _matrix(h).copy(), _matrix(c).copy(), _transposed(weight_hh, sizes)
+    states = (last_h, last_c, np.empty((len(last_h), gates.shape[1]), gates.dtype))
     results = (gates, *_columns(gates, 4), cells, output)
     for running_h, running_c, products, gate, i, f, g, o, after, out in _steps(sizes, reverse, states, *results):
         np.dot(running_h, recurrent, out=products)
@@ -487,7 +497,7 @@ def lstm_layer(
         else:
             np.dot(hidden, weight_hr.T, out=out)
         running_h[...] = out
-    return output.reshape(*input.shape[:-1], h.shape[1]), h, c, gates, cells
+    return output.reshape(*input.shape[:-1], h.shape[-1]), last_h.reshape(h.shape), last_c.reshape(c.shape), gates, cells
 
 
 # -- GRU ---------------------------------------------------------------------------------------------------------------------------
@@ -516,7 +526,7 @@ def gru_layer_backward(
     arrived = np.zeros_like(output) if grad_output is None else grad_output.reshape(output.shape)
     d_h = _start(grad_h, h)
     by_gate = _columns(d_hidden, 3)
-    states, gradients = (d_h, np.empty(h.shape, h.dtype)), (arrived, d_hidden, *by_gate, of_input)
+    states, gradients = (d_h, np.empty_like(d_h)), (arrived, d_hidden, *by_gate, of_input)
     saved = (r, z, n, candidates, before)
     for running, room, arrives, gate, d_r, d_z, d_n, d_part, *step in _steps(sizes, not reverse, states, *gradients, *saved):
         running += arrives
@@ -528,7 +538,7 @@ def gru_layer_backward(
     by_gate[2][...] = of_input  # the input's part of the candidate is not multiplied by the reset gate
     return (
         _to_input(d_hidden, input, weight_ih, needs_input),
-        d_h,
+        d_h.reshape(h.shape),
         np.dot(d_hidden.T, _rows(input)),
         d_weight_hh,
         np.add.reduce(d_hidden, axis=0),
@@ -575,14 +585,14 @@ def gru_layer(
     Returns:
         All states in the input's order, and the last ones; for the way back all gates, and the state's part of each candidate.
     """
-    _check(3, input, h, h.shape[1], weight_ih, weight_hh, bias_ih, bias_hh)
+    _check(3, input, h, h.shape[-1], weight_ih, weight_hh, bias_ih, bias_hh)
     gates = _products(input, weight_ih, bias_ih)
-    hidden = h.shape[1]
+    hidden = h.shape[-1]
     candidates, output = np.empty((gates.shape[0], hidden), gates.dtype), np.empty((gates.shape[0], hidden), gates.dtype)
     sizes = _sizes_of(input, sizes)
-    h, recurrent = h.copy(), _transposed(weight_hh, sizes)
-    product = np.empty((h.shape[0], gates.shape[1]), gates.dtype)
-    states = (h, product, product[:, : 2 * hidden], product[:, 2 * hidden :])
+    state, recurrent = _matrix(h).copy(), _transposed(weight_hh, sizes)
+    product = np.empty((len(state), gates.shape[1]), gates.dtype)
+    states = (state, product, product[:, : 2 * hidden], product[:, 2 * hidden :])
     results = (gates[:, : 2 * hidden], *_columns(gates, 3), candidates, output)
     for running, products, of_two, part, two, r, z, n, candidate, out in _steps(sizes, reverse, states, *results):
         np.dot(running, recurrent, out=products)
@@ -592,7 +602,7 @@ def gru_layer(
         candidate[...] = part
         out[...], r[...], z[...], n[...] = cell.forwards(*_columns(of_two, 2), n, part, running)
         running[...] = out
-    return output.reshape(*input.shape[:-1], h.shape[1]), h, gates, candidates
+    return output.reshape(*input.shape[:-1], hidden), state.reshape(h.shape), gates, candidates
 
 
 # -- layers and directions -----------------------------------------------------------------------------------------------------------
@@ -623,26 +633,24 @@ def _layers(
             raise RuntimeError(
                 f"{name}: expected batch sizes that do not increase and add up to the {input.shape[0]} rows of the data, got {list(sizes)}"
             )
-    _check_options(name, has_biases, num_layers, dropout, train, bidirectional, batch_first)
-    if isinstance(hx, (list, tuple)) != (name == "lstm") or (name == "lstm" and len(hx) != 2):
-        raise RuntimeError("lstm expects two hidden states" if name == "lstm" else f"{name} expects one hidden state, a tensor")
-    states = list(hx) if name == "lstm" else [hx]
-    for operand, dims in ((input, 3 if sizes is None else 2), *((state, 3) for state in states)):
-        if operand.dim() != dims:
-            raise IndexError(f"{name}: expected input of {3 if sizes is None else 2} and states of 3 dimensions, got {operand.dim()}")
-    directions = 2 if bidirectional else 1
-    parameters = _grouped(name, params, num_layers * directions, has_biases, len(states) == 2 and hx[0].shape[-1] != hx[1].shape[-1])
+    is_usual = has_biases.__class__ is train.__class__ is bidirectional.__class__ is batch_first.__class__ is bool
+    if not (is_usual and num_layers.__class__ is int and dropout.__class__ is float):
+        _check_options(name, has_biases, num_layers, dropout, train, bidirectional, batch_first)
+    if isinstance(hx, (list, tuple)) != cell.has_cell or (cell.has_cell and len(hx) != 2):
+        raise RuntimeError("lstm expects two hidden states" if cell.has_cell else f"{name} expects one hidden state, a tensor")
+    states, directions = hx if cell.has_cell else (hx,), 2 if bidirectional else 1
+    shapes, dims = [state.shape for state in states], 3 if sizes is None else 2
+    if input.dim() != dims or any(len(shape) != 3 for shape in shapes):
+        dim = input.dim() if input.dim() != dims else next(len(shape) for shape in shapes if len(shape) != 3)
+        raise IndexError(f"{name}: expected input of {dims} and states of 3 dimensions, got {dim}")
+    parameters = _grouped(name, params, num_layers * directions, has_biases, cell.has_cell and shapes[0][2] != shapes[1][2])
     x = input.transpose(0, 1) if batch_first else input
     if x.shape[0] == 0:
         raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
-    batch = x.shape[1] if sizes is None else sizes[0]
-    for state in states:
-        if state.shape[1] != batch:
-            raise RuntimeError(
-                f"The size of tensor a ({state.shape[1]}) must match the size of tensor b ({batch}) at non-singleton dimension 0"
-            )
-        if len(state) < len(parameters):
-            raise RuntimeError(f"{name}: expected first states of {len(parameters)} layers and directions, got {len(state)}")
+    _check_states(name, x.shape[1] if sizes is None else sizes[0], shapes, num_layers * directions)
+    if len(parameters) == 1 and all(shape[0] == 1 for shape in shapes):  # states are passed on as they are
+        output, *final = _layer(cell, x, states, parameters[0], sizes, False)
+        return (output.transpose(0, 1) if batch_first else output), *final
     lasts = []
     for number in range(num_layers):
         outputs = []
@@ -655,6 +663,15 @@ def _layers(
             x = drop(x, dropout, True)
     final = [stack(after) for after in zip(*lasts, strict=True)]
     return (x.transpose(0, 1) if batch_first else x), *final
+
+
+def _check_states(name: str, batch: int, shapes: Sequence[tuple[int, ...]], layers: int) -> None:
+    """Raise what is wrong with first states of so many layers and directions."""
+    for count, rows, _ in shapes:
+        if rows != batch:
+            raise RuntimeError(f"The size of tensor a ({rows}) must match the size of tensor b ({batch}) at non-singleton dimension 0")
+        if count < layers:
+            raise RuntimeError(f"{name}: expected first states of {layers} layers and directions, got {count}")
 
 
 def _check_options(name: str, *options: Any) -> None:
@@ -812,10 +829,11 @@ def _one_step(cell: Cell, input: Any, states: Any, *parameters: Any) -> Any:
     Raises:
         RuntimeError: batches of other sizes.
     """
+    batch = input.shape[0]
     for number, state in enumerate(states):
-        if state.shape[0] != input.shape[0]:
-            raise RuntimeError(f"Input batch size {input.shape[0]} doesn't match hidden{number} batch size {state.shape[0]}")
-    return _layer(cell, input, states, (*parameters, None), (input.shape[0],), False)[1:]
+        if state.shape[0] != batch:
+            raise RuntimeError(f"Input batch size {batch} doesn't match hidden{number} batch size {state.shape[0]}")
+    return _layer(cell, input, states, (*parameters, None), (batch,), False)[1:]
 
 
 @composite(method=False, autocast={"cpu": "state", "cuda": "narrow"})

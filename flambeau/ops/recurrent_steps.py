@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import op, primitive
-from .recurrent import _columns, _steps
+from .recurrent import _columns, _matrix, _steps
 
 _WORK = "4 * {} * weight_hh.size"  # as of layers
 
@@ -33,7 +33,7 @@ def recurrent_steps(
 
     Args:
         products: ``(total, gates * hidden)``, of input and weights, with their bias.
-        h: ``(N, hidden)``, first states; and ``c``, first cells, of an LSTM.
+        h: ``(N, hidden)`` or ``(1, N, hidden)``, first states; and ``c``, first cells, of an LSTM.
         cell: what a step computes (``Cell``).
         sizes: rows of each step.
         reverse: from the last step to the first.
@@ -89,8 +89,8 @@ def recurrent_steps_backward(
 @op(name="_lstm_cells", grad=None)
 def lstm_cells(gates: Tensor, c: Tensor, cell: Any, sizes: Any, reverse: bool) -> Tensor:
     """An LSTM's cells from its gates and first cells, for the way back."""
-    cells = np.empty((len(gates), c.shape[1]), gates.dtype)
-    running = c.copy()
+    cells = np.empty((len(gates), c.shape[-1]), gates.dtype)
+    running = _matrix(c).copy()
     for state, gate, row in _steps(sizes, reverse, (running,), gates, cells):
         row[...] = state[...] = cell.carried(*_columns(gate, cell.gates), state)
     return cells

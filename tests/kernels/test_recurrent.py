@@ -143,6 +143,26 @@ def test_every_height_of_a_tile(name):
         _check(name, [batch] * steps, 3, 18, dtype=np.float32, reverse=batch % 2 == 0)
 
 
+@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("sizes", [[1], [1] * 4, [5, 5], [4, 2, 1]])
+def test_states_may_have_a_dimension_of_one_layer(name, sizes):
+    """Forwards and back, in kernels and references: all is the same but for that dimension."""
+    count, projection = 1 + (name == "lstm"), (None,) if name == "lstm" else ()
+    operands = _operands(name, sizes, 3, 7, "ih", np.float32, True)
+    more = [operands[0], *[state[None] for state in operands[1 : 1 + count]], *operands[1 + count :]]
+    attributes = (CELLS[name], tuple(sizes), False)
+    for kernel, back in zip(_pair(name), _pair(name, back=True), strict=True):
+        runs = []
+        for passed in (operands, more):
+            output, *rest = results = kernel(*passed, *projection, *attributes)
+            saved = [output, *rest[count:]]
+            slopes = back(*results[: 1 + count], *passed[:-2], *projection, *[array.copy() for array in saved], *attributes, True)
+            assert all(array.shape == passed[1].shape for array in (*results[1 : 1 + count], *slopes[1 : 1 + count]))
+            runs.append([*results, *slopes])
+        for one, other in zip(*runs, strict=True):
+            assert np.array_equal(one.ravel(), other.ravel())
+
+
 @pytest.mark.parametrize("batch", [1, 5])
 def test_gradients_go_through_nan_as_those_of_relu(batch):
     """As PyTorch has it: what relu gives for NaN is not 0."""

@@ -352,6 +352,34 @@ def test_the_biases_have_gradients_of_their_own():
         assert flambeau.equal(layer.bias_hh_l0.grad, before)
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("layers", [1, 2])
+def test_batches_of_sequences_are_those_one_by_one(mode, layers):
+    """Under ``vmap``: outputs, and gradients of inputs and weights, within and without."""
+    layer, x = getattr(nn, mode)(3, 4, layers, dtype=flambeau.float64), flambeau.randn(3, 5, 2, 3, dtype=flambeau.float64)
+    states = [flambeau.randn(3, layers, 2, 4, dtype=flambeau.float64) for _ in range(1 + (mode == "LSTM"))]
+    weights = {name: weight.detach() for name, weight in layer.named_parameters()}
+
+    def output(weights, x, *states):
+        return flambeau.func.functional_call(layer, weights, (x, states if mode == "LSTM" else states[0]))[0]
+
+    def loss(*operands):
+        return output(*operands).pow(2).sum()
+
+    apart = [(weights, x[i], *[state[i] for state in states]) for i in range(3)]
+    dims = (None, *(0,) * (1 + len(states)))
+    together = flambeau.func.vmap(output, dims)(weights, x, *states)
+    flambeau.testing.assert_close(together, flambeau.stack([output(*operands) for operands in apart]))
+    for which in (0, 1):
+        slopes = flambeau.func.grad(loss, which)
+        wanted = [slopes(*operands) for operands in apart]
+        wanted = flambeau.utils._pytree.tree_map(lambda *parts: flambeau.stack(parts), *wanted)
+        flambeau.testing.assert_close(flambeau.func.vmap(slopes, dims)(weights, x, *states), wanted)
+    total = flambeau.func.grad(lambda weights: flambeau.func.vmap(loss, dims)(weights, x, *states).sum())(weights)
+    for name, slope in total.items():
+        flambeau.testing.assert_close(slope, sum(flambeau.func.grad(loss)(*operands)[name] for operands in apart))
+
+
 def test_half_precision(oracle):
     def run(torch):
         layer, x, hx, _ = _layer_and_input(torch, "LSTM", {"num_layers": 2}, "dense", torch.bfloat16)

@@ -19,7 +19,7 @@ from .gemm import SMALL, multiply, multiply_into
 from .meeting import LINE
 from .recurrent_kernels import COLUMNS, cells_again, pack_gates, pack_rows, recurrent_backwards, recurrent_forwards
 from .reduction import reduce
-from .single_sequence import sequence_forwards
+from .single_sequence import sequence_forwards, short_sequence_forwards
 from .tile_registers import instructions
 
 FEW = 8  # products with each weight: up to here weights are read as they lie
@@ -29,6 +29,7 @@ HALVED = 1 << 19  # bytes: gradients at the gates' sums from here on are multipl
 SUMMED = 1 << 13  # elements: below this NumPy sums rows
 PART = 1 << 15  # multiply-adds of a part of one sequence's step
 PARTS = 16  # at most
+LINE_OF_WEIGHTS = 1 << 17  # multiply-adds of one row of the input: below this they are part of the step
 
 
 class _Plan(NamedTuple):
@@ -97,8 +98,8 @@ def _rows(array: np.ndarray) -> np.ndarray:
 
 
 def _input_products(input: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, least: int) -> np.ndarray:
-    x = _rows(input)
-    products = multiply(x, weight.T, bias, least)
+    x = input if input.ndim == 2 and input.flags.c_contiguous else _rows(input)
+    products = multiply(x, weight.T, bias, least) if len(x) * weight.size >= least else None
     if products is None:
         products = np.dot(x, weight.T)
         if bias is not None:
@@ -119,7 +120,7 @@ def _fit(cell: Any, sizes: tuple[int, ...], states: tuple[np.ndarray, ...], inpu
         and weight_ih.dtype == weight_hh.dtype == dtype
         and weight_ih.shape == (cell.gates * hidden, input.shape[-1])
         and weight_hh.shape == (cell.gates * hidden, hidden)
-        and all(state.dtype == dtype and state.shape == (sizes[0], hidden) for state in states)
+        and all(state.dtype == dtype and state.shape in ((sizes[0], hidden), (1, sizes[0], hidden)) for state in states)
     )
 
 
@@ -204,18 +205,79 @@ def _run_forwards(
     last = empty(first.shape, dtype)
     cells = empty(first.shape, dtype) if cell.has_cell else last
     has_bias, bias = bias_hh is not None, first if bias_hh is None else np.ascontiguousarray(bias_hh)
-    arrays = {"products": products, "gates": gates, "kept": kept, "output": output, "last": last, "first": first, "cells": cells}
     if sizes[0] == 1 and (is_shared or len(sizes) > 1):
         alone = _sequence_plan(cell, dtype, has_bias, len(sizes), hidden, reverse, keeps, is_shared)
-        words = np.zeros(alone.words, np.int64) if alone.words else first
-        alone.steps(**arrays, first_cells=first_cells, weight=weight, bias=bias, words=words)
+        alone.steps(
+            products=products, gates=gates, kept=kept, output=output, last=last, first=first, cells=cells, first_cells=first_cells,
+            weight=weight, bias=bias, words=np.zeros(alone.words, np.int64) if alone.words else first,
+        )  # fmt: skip
         return _Made(output, last, cells, kept)
     plan = _forwards_plan(cell, dtype, has_bias, sizes[0], len(sizes), len(products), hidden, keeps, pool.threads)
     if plan.pack is not None:
         plan.pack(weight_hh, weight := empty((plan.size,), dtype))
-    more = plan.more(weight_hh)
-    plan.steps(**arrays, first_cells=first_cells, weight=weight, bias=bias, table=_table(sizes, reverse), **more)
+    plan.steps(
+        products=products, gates=gates, kept=kept, output=output, last=last, first=first, cells=cells, first_cells=first_cells,
+        weight=weight, bias=bias, table=_table(sizes, reverse), **plan.more(weight_hh),
+    )  # fmt: skip
     return _Made(output, last, cells, kept)
+
+
+class _Short(NamedTuple):
+    """Steps of one short sequence, from the input on: ``run``, and the shapes of all states, gates, and what is kept beside them."""
+
+    run: Callable[..., None]
+    output: tuple[int, ...]
+    gates: tuple[int, int]
+    kept: tuple[int, int]
+
+
+_shorts: dict[Any, _Short | None] = {}  # by shapes
+
+
+def _plan_short(
+    cell: Any, dtype: np.dtype, shape: tuple[int, ...], hidden: int, has_bias: bool, sizes: tuple[int, ...], reverse: bool
+) -> _Short | None:
+    """None where there is enough to do for other ways."""
+    steps, features, wide = len(sizes), shape[-1], cell.gates * hidden
+    if sizes[0] != 1 or steps * wide * features >= (SMALL if steps > 1 else LINE_OF_WEIGHTS) or wide * hidden >= PART:
+        return None
+    program = _program(cell.forwards, cell.gates + cell.has_cell + 2 * cell.has_part, dtype)
+    run = short_sequence_forwards(ELEMENTS[dtype], cell, program, has_bias).call(1, features, steps, hidden, int(reverse))
+    return _Short(run, (*shape[:-1], hidden), (steps, wide), (steps, hidden))
+
+
+def _short(
+    cell: Any, input: np.ndarray, h: np.ndarray, c: np.ndarray, weight_ih: Any, weight_hh: Any, bias_ih: Any, bias_hh: Any, sizes: Any,
+    reverse: bool,
+) -> tuple[np.ndarray, ...] | None:  # fmt: skip
+    """As ``_forwards``, of one short sequence, in one launch; None for others, and where something is unusual or wrong."""
+    dtype, has_bias = input.dtype, bias_ih is not None
+    if has_bias != (bias_hh is not None):
+        return None
+    if not has_bias:
+        bias_ih = bias_hh = weight_ih
+    shapes = (cell, dtype, input.shape, h.shape, c.shape, weight_ih.shape, weight_hh.shape, bias_ih.shape, bias_hh.shape, sizes, reverse)
+    try:
+        plan = _shorts[shapes]
+    except KeyError:
+        fit = _fit(cell, own := _sizes(input, sizes), (h, c), input, weight_ih, weight_hh)
+        fit = fit and not (has_bias and any(bias.shape != weight_hh.shape[:1] for bias in (bias_ih, bias_hh)))
+        plan = _plan_short(cell, dtype, input.shape, h.shape[-1], has_bias, own, reverse) if fit else None
+        if len(_shorts) > 256:
+            _shorts.clear()
+        _shorts[shapes] = plan
+    if plan is None:
+        return None
+    for array in (input, h, c, weight_ih, weight_hh, bias_ih, bias_hh):
+        if array.dtype is not dtype or not array.flags.c_contiguous:
+            return None
+    output, gates, last = np.empty(plan.output, dtype), np.empty(plan.gates, dtype), np.empty(h.shape, dtype)
+    kept = np.empty(plan.kept, dtype) if cell.has_cell or cell.has_part else output
+    cells = np.empty(h.shape, dtype) if cell.has_cell else last
+    plan.run(gates, gates, kept, output, last, h, cells, c, weight_hh, bias_hh, input, weight_ih, bias_ih)
+    if cell.has_cell:
+        return output, last, cells, gates, kept
+    return (output, last, gates, kept) if cell.has_part else (output, last)
 
 
 def _forwards(
@@ -223,6 +285,9 @@ def _forwards(
     reverse: bool, least: int,
 ) -> tuple[np.ndarray, ...] | None:  # fmt: skip
     """Output, last states, gates and what is kept beside them."""
+    made = _short(cell, input, states[0], states[-1], weight_ih, weight_hh, bias_ih, bias_hh, sizes, reverse) if least > 0 else None
+    if made is not None:
+        return made
     sizes, dtype = _sizes(input, sizes), input.dtype
     if not _fit(cell, sizes, states, input, weight_ih, weight_hh):
         return None
@@ -311,7 +376,7 @@ def _run_backwards(
         output: not read where ``saved`` are gates and cells.
         room: where weights may be laid out anew.
     """
-    dtype, (batch, hidden), total = states[0].dtype, states[0].shape, sum(sizes)
+    dtype, (batch, hidden), total = states[0].dtype, states[0].shape[-2:], sum(sizes)
     plan = _backwards_plan(cell, dtype, tuple([grad is not None for grad in grads]), batch, len(sizes), total, hidden, pool.threads)
     packed = empty((plan.size,), dtype) if room is None or room.size < plan.size else room
     weight_hh = np.ascontiguousarray(weight_hh)
@@ -436,7 +501,7 @@ def recurrent_steps_backward(
 def lstm_cells(gates: Any, c: Any, cell: Any, sizes: Any, reverse: bool) -> np.ndarray | None:
     if not _are(gates.dtype, c):
         return None
-    batch, hidden = c.shape
+    batch, hidden = c.shape[-2:]
     rows = _rows_of_block(batch, gates.size)
     program = _program(cell.carried, cell.gates + 1, gates.dtype)
     kept = empty((len(gates), hidden), gates.dtype)
