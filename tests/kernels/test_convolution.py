@@ -468,6 +468,7 @@ def test_on_lesser_processors(target: str) -> None:
     assert done.stdout.strip() == "ok", done.stderr
 
 
+@pytest.mark.parametrize("way", ["written", "bands", "tiles"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
 @pytest.mark.parametrize(
     ("kernel", "stride", "padding", "dilation", "groups"),
@@ -478,8 +479,12 @@ def test_on_lesser_processors(target: str) -> None:
         ((1, 2, 3), (1, 1, 1), (0, 1, 1), (1, 1, 1), 1),
     ],
 )
-def test_volumes_by_images(kernel, stride, padding, dilation, groups, dtype, monkeypatch):
+def test_volumes_by_images(kernel, stride, padding, dilation, groups, dtype, way, monkeypatch):
+    """``way``: images are written, or packed as bands from the volume, also for tile registers."""
+    monkeypatch.setattr(convolution, "_plans", {})
     monkeypatch.setattr(convolution.volumes, "_ROOM", 20_000)
+    monkeypatch.setattr(window_blocks, "_band_costs", lambda *_: np.inf if way == "written" else 0.0)
+    monkeypatch.setattr(tiled_convolution, "WORTH", np.inf if way == "tiles" else 0.0)
     rng = np.random.default_rng(0)
     x = guarded(rng.standard_normal((3, 4, 7, 9, 8)).astype(dtype), True)
     weight = guarded(rng.standard_normal((6, 4 // groups, *kernel)).astype(dtype), False)
@@ -490,6 +495,8 @@ def test_volumes_by_images(kernel, stride, padding, dilation, groups, dtype, mon
         result = convolution.correlate(volume, weight, bias, stride, padding, dilation, groups, False)
         np.testing.assert_allclose(result, wanted + bias.reshape(-1, 1, 1, 1), **close)
     grad = guarded(rng.standard_normal(wanted.shape).astype(dtype), True)
+    plans = [plan for key, plan in convolution._plans.items() if key[0] is convolution.volumes.correlation]
+    assert all((plan is convolution._none) == (way == "written") for plan in plans) and plans
     result = convolution.correlate_pair(x, grad, kernel, stride, padding, dilation, groups)
     np.testing.assert_allclose(result, reference.correlate_pair(x, grad, kernel, stride, padding, dilation, groups), **close)
     result = convolution.spread(grad, weight, None, x.shape[2:], stride, padding, dilation, groups, False)

@@ -29,7 +29,7 @@ from ..compiler.pool import pool
 from . import channels_last, depthwise, tiled_convolution, volumes, window_blocks
 from .gemm import multiply, own_plan
 from .microkernel import strides_of
-from .window_blocks import table_of
+from .window_blocks import LeftToOthersError, table_of, window_table
 from .windows import channel_sums, channel_sums_of_pixels
 
 Pair = tuple[int, int]  # of the rows and of the columns
@@ -50,9 +50,9 @@ def _product(
 
 
 def _require_wide(x: np.ndarray) -> None:
-    """Raise _LeftToOthersError for numbers that are multiplied in tiles only."""
+    """Raise LeftToOthersError for numbers that are multiplied in tiles only."""
     if x.dtype not in FLOATS:
-        raise _LeftToOthersError
+        raise LeftToOthersError
 
 
 def _tiled_product(
@@ -94,7 +94,7 @@ def _empty_last(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return np.moveaxis(empty((shape[0], *shape[2:], shape[1]), dtype), -1, 1)
 
 
-def _unfit(*arrays: np.ndarray, ranks: tuple[int, ...] = (3, 4), dtypes: Collection[np.dtype] = FLOATS) -> bool:
+def _unfit(*arrays: np.ndarray, ranks: tuple[int, ...] = (3, 4, 5), dtypes: Collection[np.dtype] = FLOATS) -> bool:
     first = arrays[0]
     return first.ndim not in ranks or first.dtype not in dtypes or any(a.size == 0 or a.dtype != first.dtype for a in arrays)
 
@@ -118,16 +118,12 @@ def _planned(make: Callable[..., Plan], a: np.ndarray, b: np.ndarray, *geometry:
     return plan
 
 
-class _LeftToOthersError(Exception):
-    """There is no kernel for these numbers."""
-
-
 def _made(make: Callable[..., Plan], a: np.ndarray, b: np.ndarray, geometry: tuple[Any, ...]) -> Plan:
     if _unfit(a, b, dtypes=_NUMBERS):
         return _none
     try:
-        return make(a, b, *geometry) if a.ndim == 4 else _of_lines(make, a, b, geometry)
-    except _LeftToOthersError:
+        return make(a, b, *geometry) if a.ndim > 3 else _of_lines(make, a, b, geometry)
+    except LeftToOthersError:
         return _none
 
 
@@ -170,7 +166,7 @@ def _correlation(x: np.ndarray, weight: np.ndarray, stride: Any, padding: Any, d
     outputs, channels, kh, kw = weight.shape
     height, width = _positions(x, (kh, kw), (sy, sx), (py, px), (ey, ex))
     by, dtype = strides_of(weight), x.dtype
-    table = _window_table((kh, kw), (py, px), (ey, ex), (by[2], by[3]))
+    table = window_table((kh, kw), (py, px), (ey, ex), (by[2], by[3]))
     shape, zeros = (x.shape[0], outputs, height, width), np.zeros(outputs, _bias_dtype(dtype))
     few = len(x) > 1 and height * width < _MANY_PIXELS
     has_one_place = groups == kh == kw == sy == sx == 1 and py == px == 0
@@ -281,13 +277,6 @@ def _spreading(
 
 
 @lru_cache(maxsize=1024)
-def _window_table(size: Pair, padding: Pair, dilation: Pair, by: Pair) -> np.ndarray:
-    """Taps of a window: where each lies, and where its weight; ``by`` are the weight's strides."""
-    (py, px), (ey, ex) = padding, dilation
-    return table_of([(y * ey - py, x * ex - px, y * by[0] + x * by[1]) for y in range(size[0]) for x in range(size[1])])
-
-
-@lru_cache(maxsize=1024)
 def _turned_table(size: Pair, offset: Pair, dilation: Pair, stride: Pair, by: Pair) -> np.ndarray:
     """Taps through which one of the result's pixels was seen; of every ``stride``-th row and column only, from ``offset`` on."""
     (py, px), (ey, ex), (sy, sx) = offset, dilation, stride
@@ -305,7 +294,7 @@ def _turned_table(size: Pair, offset: Pair, dilation: Pair, stride: Pair, by: Pa
 def _weight_gradient(x: np.ndarray, grad: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Plan:
     step, size = _flat(stride, 1), _flat(kernel_size, 1)
     channels, outputs = x.shape[1] // groups, grad.shape[1] // groups
-    table, shape = _window_table(size, _flat(padding, 0), _flat(dilation, 1), (0, 0)), (groups * outputs, channels, *size)
+    table, shape = window_table(size, _flat(padding, 0), _flat(dilation, 1), (0, 0)), (groups * outputs, channels, *size)
     if channels == 1 and outputs == 1 and len(kernel_size) == 2 and groups > 1 and _is_last(x) and _is_last(grad):
         _require_wide(x)
         innermost = channels_last.weight_gradient(x, grad, table, step)
@@ -349,8 +338,10 @@ def correlate(
 ) -> np.ndarray | None:
     """The convolution; geometry has been checked."""
     if x.ndim == 5:
-        unfit = last or _unfit(x, weight, ranks=(5,))
-        return None if unfit else volumes.correlate(correlate, x, weight, bias, stride, padding, dilation, groups)
+        if last or _unfit(x, weight, ranks=(5,)):
+            return None
+        result = _planned(volumes.correlation, x, weight, stride, padding, dilation, groups)(x, weight, bias)
+        return volumes.correlate(correlate, x, weight, bias, stride, padding, dilation, groups) if result is None else result
     return _planned(_correlation, x, weight, stride, padding, dilation, groups, last)(x, weight, bias)
 
 
@@ -368,8 +359,10 @@ def spread(
 ) -> np.ndarray | None:
     """The gradient with respect to the input, which is the transposed convolution."""
     if grad.ndim == 5:
-        unfit = last or _unfit(grad, weight, ranks=(5,))
-        return None if unfit else volumes.spread(spread, grad, weight, bias, spatial, stride, padding, dilation, groups)
+        if last or _unfit(grad, weight, ranks=(5,)):
+            return None
+        result = _planned(volumes.spreading, grad, weight, spatial, stride, padding, dilation, groups)(grad, weight, bias)
+        return volumes.spread(spread, grad, weight, bias, spatial, stride, padding, dilation, groups) if result is None else result
     return _planned(_spreading, grad, weight, spatial, stride, padding, dilation, groups, last)(grad, weight, bias)
 
 
@@ -380,8 +373,12 @@ def correlate_pair(
     """The gradient with respect to the weight."""
     kernel_size = tuple(kernel_size)
     if x.ndim == 5:
-        unfit = _unfit(x, grad, ranks=(5,))
-        return None if unfit else volumes.correlate_pair(correlate_pair, x, grad, kernel_size, stride, padding, dilation, groups)
+        if _unfit(x, grad, ranks=(5,)):
+            return None
+        result = _planned(volumes.weight_gradient, x, grad, kernel_size, stride, padding, dilation, groups)(x, grad)
+        if result is None:
+            return volumes.correlate_pair(correlate_pair, x, grad, kernel_size, stride, padding, dilation, groups)
+        return result
     return _planned(_weight_gradient, x, grad, kernel_size, stride, padding, dilation, groups)(x, grad)
 
 
@@ -390,10 +387,10 @@ def _few_places(x: np.ndarray, weight: np.ndarray, stride: Any, padding: Any, di
     outputs, channels, kh, kw = weight.shape
     shape = (len(x), outputs, *_positions(x, (kh, kw), (sy, sx), (py, px), (ey, ex)))
     by, zeros = strides_of(weight), np.zeros(outputs, x.dtype)
-    table = _window_table((kh, kw), (py, px), (ey, ex), (by[2], by[3]))
+    table = window_table((kh, kw), (py, px), (ey, ex), (by[2], by[3]))
     part = _tiled_product(x, (0, by[0], by[1]), table, (sy, sx), empty(shape, x.dtype), 1, channels)
     if part is None:
-        raise _LeftToOthersError
+        raise LeftToOthersError
 
     def run(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
         out = empty(shape, x.dtype)

@@ -27,12 +27,19 @@ from .tiles import Tiles
 
 
 class Strides(Record):
-    """From one image, channel, row and pixel to the next, in elements."""
+    """From one image, channel, row and pixel to the next, in elements. Planes of a volume count as images."""
 
-    n: Integer
+    n: Integer  # from volume to volume
+    z: Integer
+    planes: Integer  # of a volume; 1 where there are none
     c: Integer
     y: Integer
     x: Integer
+
+    def image(self, number: Value) -> Value:
+        """Where an image begins."""
+        volume, plane = divmod(number, self.planes)
+        return volume * self.n + plane * self.z
 
 
 class Planes(Strides):
@@ -52,9 +59,22 @@ class Images(Planes):
     taps: Array  # the table (dy, dx, anything)
     count: Integer  # of the table's rows
     images: Integer  # how many there are
+    # Of a volume, which planes windows see are channels: layer ``number % layers`` of channel ``number // layers``.
+    depth: Integer
+    layers: Integer
+    step_z: Integer
+    dilation_z: Integer
+    first_z: Integer
     # Pixels are in the order (group of so many images, row, image in the group, column): where images are small, the pixels of a panel
     # then have a row in common, and taps that meet no row of the image can be left out.
     group: Integer
+
+    def plane(self, k: Builder, image: Value, channel: Value) -> tuple[Value, Value]:
+        """Where a channel of what an image's windows see begins, and its rows: 0 outside of the volume."""
+        (volume, position), (channel, layer) = divmod(image, self.planes), divmod(channel, self.layers)
+        z = position * self.step_z + layer * self.dilation_z + self.first_z
+        inside = (z >= 0) & (z < self.depth)
+        return volume * self.n + channel * self.c + k.select(inside, z, 0) * self.z, k.select(inside, self.height, 0)
 
     def place(self, k: Builder, line: Value) -> tuple[Value, Value]:
         """Image and row of windows of the ``line``-th line of pixels."""
@@ -392,18 +412,41 @@ def strides_of(array: np.ndarray) -> list[int]:
 
 
 def strides_of_images(images: np.ndarray) -> Strides:
-    n, c, y, x = strides_of(images)
-    return Strides(n=n, c=c, y=y, x=x)
+    n, c, *z, y, x = strides_of(images)
+    return Strides(n=n, z=z[0] if z else 0, planes=images.shape[2] if z else 1, c=c, y=y, x=x)
 
 
 def planes_of(images: np.ndarray) -> Planes:
-    return Planes(**vars(strides_of_images(images)), height=images.shape[2], width=images.shape[3])
+    return Planes(**vars(strides_of_images(images)), height=images.shape[-2], width=images.shape[-1])
 
 
-def images_of(array: np.ndarray, step: tuple[int, int], out: Sequence[int], table: np.ndarray, group: int = 1) -> Images:
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """The third dimension of windows: how many positions there are of it in a volume, and which planes it has there, of each channel.
+
+    Attributes:
+        first: plane that the first position begins with; negative where it overhangs.
+    """
+
+    positions: int = 1
+    layers: int = 1
+    step: int = 1
+    dilation: int = 1
+    first: int = 0
+
+
+FLAT = Depth()  # of images
+
+
+def images_of(
+    array: np.ndarray, step: tuple[int, int], out: Sequence[int], table: np.ndarray, group: int = 1, depth: Depth = FLAT
+) -> Images:
+    """Images, or planes of volumes, and windows of them, of which there are ``out`` in a column and in a row."""
+    planes = planes_of(array).replace(planes=depth.positions)
     return Images(
-        **vars(planes_of(array)), step_y=step[0], step_x=step[1], out_height=out[0], out_width=out[1],
-        taps=table, count=len(table), images=len(array), group=group,
+        **vars(planes), step_y=step[0], step_x=step[1], out_height=out[0], out_width=out[1], taps=table, count=len(table),
+        images=len(array) * depth.positions, depth=array.shape[2] if array.ndim == 5 else 1, layers=depth.layers, step_z=depth.step,
+        dilation_z=depth.dilation, first_z=depth.first, group=group,
     )  # fmt: skip
 
 
@@ -473,13 +516,13 @@ def plane_layout(taps: bytes, step: tuple[int, int], height: int, width: int) ->
 
 def mode_of(array: np.ndarray, step: int) -> str:
     """Name of the distance in memory of elements ``step`` columns apart: ``"row"`` side by side, ``"pair"`` every second, ``"any"``."""
-    stride = array.strides[3] // array.itemsize
+    stride = array.strides[-1] // array.itemsize
     return "row" if stride * step == 1 else "pair" if stride == 1 and step == 2 else "any"
 
 
 def store_mode(out: np.ndarray) -> str:
     """The same of a result: how its neighbouring pixels lie."""
-    return {1: "row", 2: "pair"}.get(out.strides[3] // out.itemsize, "any") if out.shape[3] > 1 else "row"
+    return {1: "row", 2: "pair"}.get(out.strides[-1] // out.itemsize, "any") if out.shape[-1] > 1 else "row"
 
 
 def store_strides(out: np.ndarray, mode: str) -> Strides:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..compiler.language import ELEMENTS
 from ..compiler.memory import empty
-from .microkernel import Place, Scratch, images_of, mode_of, plane_layout, planes_of, store_mode, store_strides
+from .microkernel import FLAT, Depth, Place, Scratch, images_of, mode_of, plane_layout, planes_of, store_mode, store_strides
 from .narrow_products import instructions
 from .tile_parts import BLOCK, DEEP, SIDE
 from .tiled_gradients import SUMS, join_tiles, tiles_of_gradients
@@ -138,8 +138,8 @@ def _strip_block(sizes: _Sizes, chunks: int) -> int:
 
 
 def is_last(array: np.ndarray) -> bool:
-    """Whether channels lie side by side, and pixels do not."""
-    return array.shape[1] > 1 and array.strides[1] == array.itemsize < array.strides[3]
+    """Whether channels of images lie side by side, and pixels do not."""
+    return array.ndim == 4 and array.shape[1] > 1 and array.strides[1] == array.itemsize < array.strides[3]
 
 
 def _mode(array: np.ndarray, step: int) -> str:
@@ -156,6 +156,7 @@ def product(
     groups: int,
     channels: int,
     other: Callable[[np.ndarray, np.ndarray], Run],
+    depth: Depth = FLAT,
 ) -> Run | None:
     """Function of (x, weight, out, bias) as ``convolution._product`` makes it; None where there are no tiles, or they do not pay.
 
@@ -165,12 +166,12 @@ def product(
     if element not in _PARTS or not len(table) or instructions() != "tiles":
         return None
     parts, count = _PARTS[element], len(table)
-    sizes = _Sizes(len(x), groups, out.shape[1] // groups, channels, out.shape[2], out.shape[3], parts)
+    sizes = _Sizes(len(x) * depth.positions, groups, out.shape[1] // groups, channels, out.shape[-2], out.shape[-1], parts)
     cut = _cut(sizes, table, step)
     weights = groups * sizes.outputs * channels * count
     if cut is None or cut.cost + weights * WEIGHED > WORTH * (sizes.products * count / PLAIN + weights * PLAIN_WEIGHED):
         return None
-    launch = _launches(x, by_weight, table, step, out, sizes, cut)
+    launch = _launches(x, by_weight, table, step, out, sizes, cut, depth)
     otherwise: list[Run] = []
 
     def run(x: np.ndarray, weight: np.ndarray, out: np.ndarray, bias: np.ndarray) -> None:
@@ -191,6 +192,7 @@ def _launches(
     out: np.ndarray,
     sizes: _Sizes,
     cut: _Cut,
+    depth: Depth,
 ) -> Callable[..., bool]:
     """Function of (x, weight, out, bias) that computes a product and says whether all numbers could be split."""
     element, parts, count, groups = ELEMENTS[x.dtype], sizes.parts, len(table), sizes.groups
@@ -199,7 +201,7 @@ def _launches(
     to = store_strides(out, modes[1])
     is_one_run = pitch == width and to.y == width * to.x
     run_length = cut.tall * pitch if is_one_run else pitch
-    blocks = _up(len(x) * _up(sizes.height, cut.tall), cut.group)
+    blocks = _up(sizes.images * _up(sizes.height, cut.tall), cut.group)
     strip_block = _strip_block(sizes, blocks)
     plane, planes = (_up(cut.band, LANES) | 1) * LANES, cut.group * cut.band * cut.pixel
     is_row = by_weight[2] == count and table[:, 2].tolist() == list(range(count))
@@ -212,7 +214,7 @@ def _launches(
     )  # fmt: skip
     pack = pack_tiles(element, parts, is_row).bind(groups * sizes.strips, layout=layout)
     multiply = tiles_of_windows(element, parts, *modes, "packed" if is_packed else "row" if is_row else "any").bind(
-        groups * blocks * _up(sizes.strips, strip_block), table=cut.table, images=images_of(x, step, out.shape[2:], table),
+        groups * blocks * _up(sizes.strips, strip_block), table=cut.table, images=images_of(x, step, out.shape[-2:], table, depth=depth),
         place=cut.place, pieces=scratch.pieces, room_size=scratch.size, weights=weights, planes=planes, plane=plane, band=cut.band,
         pixel=cut.pixel, channels=sizes.channels, outputs=sizes.outputs, strip_block=strip_block, group=cut.group, tall=cut.tall,
         run=run_length, wide=run_length if is_one_run else width, to=to, layout=layout,
@@ -306,6 +308,7 @@ def weight_gradient(
     groups: int,
     shape: tuple[int, ...],
     other: Callable[[np.ndarray, np.ndarray], Sums],
+    depth: Depth = FLAT,
 ) -> Sums | None:
     """Function of (x, grad) that computes a weight gradient of ``shape``; None where there are no tiles, or they do not pay.
 
@@ -315,12 +318,13 @@ def weight_gradient(
     if element not in _PARTS or not len(table) or instructions() != "tiles":
         return None
     parts, count, dtype = _PARTS[element], len(table), x.dtype
-    sizes = _Sizes(len(x), groups, grad.shape[1] // groups, x.shape[1] // groups, grad.shape[2], grad.shape[3], parts)
+    channels = x.shape[1] * depth.layers // groups
+    sizes = _Sizes(len(x) * depth.positions, groups, grad.shape[1] // groups, channels, grad.shape[-2], grad.shape[-1], parts)
     cut = _sum_cut(sizes, table, step)
     weights = groups * sizes.outputs * sizes.channels * count
     if cut is None or cut.cost > WORTH * (sizes.products * count / PLAIN_SUMS + weights * PLAIN_JOINED):
         return None
-    bands, blocks = len(x) * _up(sizes.height, cut.tall), _up(sizes.steps * DEEP, cut.channels)
+    bands, blocks = sizes.images * _up(sizes.height, cut.tall), _up(sizes.steps * DEEP, cut.channels)
     split = _up(_up(bands, cut.group), cut.ranges) * cut.group
     ranges = _up(bands, split)
     apart = (_up(cut.group * cut.between, DEEP) | 1) * DEEP
@@ -329,7 +333,7 @@ def weight_gradient(
     plane = (_up(cut.between, LANES) | 1) * LANES
     scratch = Scratch(planes + SIDE * plane, _FLOAT32)
     multiply = tiles_of_gradients(element, parts, _mode(x, step[1]), _mode(grad, 1)).bind(
-        ranges * groups * blocks, table=cut.table, images=images_of(x, step, grad.shape[2:], table), grads=planes_of(grad),
+        ranges * groups * blocks, table=cut.table, images=images_of(x, step, grad.shape[-2:], table, depth=depth), grads=planes_of(grad),
         place=cut.place, pieces=scratch.pieces, room_size=scratch.size, pixels=pixels, planes=planes, plane=plane, apart=apart,
         between_bands=cut.between, groups=groups, channels=sizes.channels, outputs=sizes.outputs, channel_block=cut.channels,
         output_block=OUTPUTS, tall=cut.tall, long=cut.long, group=cut.group, split=split,

@@ -99,7 +99,7 @@ class _GradientTiles:
         piece = borrow(k, a.flags, a.pieces)
         self.room = k.at(a.room, piece * a.room_size, "f32")
         self.pixels, self.planes = k.at(self.room, a.pixels, "f32"), k.at(self.room, a.planes, "f32")
-        self.data = k.at(a.source, group * a.channels * im.c, self.element)
+        self.channel = group * a.channels  # the group's first one
         self.grad = k.at(a.grad, group * a.outputs * a.grads.c, self.element)
         by_group = self.output_strips * self.channel_strips * im.count * SUMS
         self.sums = k.at(a.partial, (number * a.groups + group) * by_group, "f32")
@@ -127,12 +127,12 @@ class _GradientTiles:
         k, a, element = self.k, self.a, self.element
         image, y0, _ = self.rows_of(first + number)
         place = a.place.replace(y0=a.place.y0 + y0 * a.images.step_y)
-        data = k.at(self.data, image * a.images.n, element)
         length = self.area(place)
 
         def channel(c: Value, largest: Value) -> Value:
             def filled() -> None:
-                self.fill(self.planes, k.at(data, (self.c0 + c) * a.images.c, element), a.images, place)
+                start, height = a.images.plane(k, image, self.channel + self.c0 + c)
+                self.fill(self.planes, k.at(a.source, start, element), a.images.replace(height=height), place)
 
             is_there = self.c0 + c < self.c1
             k.when(is_there, filled)
@@ -162,7 +162,7 @@ class _GradientTiles:
         k, a, im = self.k, self.a, self.a.images
         image, y0, _ = self.rows_of(first + number)
         place = a.place.replace(y0=a.place.y0 + y0 * im.step_y)
-        data = k.at(self.data, image * im.n + self.c0, self.element)
+        data = k.at(a.source, im.image(image) + self.channel + self.c0, self.element)
         to = k.at(self.room, number * a.between_bands, "u16")
 
         def row(j: Value, largest: Value) -> Value:
@@ -222,7 +222,7 @@ class _GradientTiles:
         """Outputs ``o`` to ``o + 16`` of the block, of a band: pairs of pixels, zeros for outputs and pixels that are none."""
         k, a = self.k, self.a
         image, y0, high = self.rows_of(first + number)
-        data = k.at(self.grad, image * a.grads.n + y0 * a.grads.y, self.element)
+        data = k.at(self.grad, a.grads.image(image) + y0 * a.grads.y, self.element)
         to = k.at(self.pixels, number * (a.long // 2) * a.output_block + o, "u32")
         (self.pairs_of_lines if self.grad_mode == "last" else self.pairs_of_planes)(data, to, o0 + o, high)
 

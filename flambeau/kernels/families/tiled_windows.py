@@ -197,7 +197,7 @@ class _WindowTiles:
         self.room = k.at(a.room, piece * a.room_size, "u32")
         self.planes = k.at(self.room, a.planes, "u32")
         count = k.least(a.group, im.images * self.row_blocks - self.first)
-        self.data = k.at(a.source, number * a.channels * im.c, element)
+        self.channel = number * a.channels  # the group's first one
         self.bias, self.out = k.at(a.bias, number * a.outputs, "f32"), k.at(a.out, number * a.outputs * a.to.c, element)
         if self.weight == "packed":
             self.factors = k.at(a.factors, number * self.strips * self.packing.size, "u32")
@@ -231,12 +231,13 @@ class _WindowTiles:
         place = a.place.replace(
             y0=a.place.y0 + y0 * a.images.step_y, rows=k.least(a.place.rows, high + a.place.rows - a.tall)
         )  # fmt: skip
-        data, target = k.at(self.data, image * a.images.n, self.element), self.place_of(band)
+        target = self.place_of(band)
         zero = k.const(0, "u32", self.lanes)
         if self.mode == "last":
+            data = k.at(a.source, a.images.image(image) + self.channel * a.images.c, self.element)
             largest = k.loop(0, place.phases_y * place.phases_x, partial(self.phase_of_lines, data, target, place), carried=[zero])
         else:
-            largest = k.loop(0, self.steps, partial(self.step_of_planes, data, target, place), carried=[zero])
+            largest = k.loop(0, self.steps, partial(self.step_of_planes, image, target, place), carried=[zero])
         if self.parts > 1:
             note_size(k, largest, LARGEST, a.flag)
 
@@ -247,13 +248,15 @@ class _WindowTiles:
             k.store(bits, pixel, s * (self.parts * SIDE) + part * SIDE, "u32")
         return k.most(largest, k.most(size_of(k, values[0]), size_of(k, values[1])))
 
-    def step_of_planes(self, data: Value, target: Value, place: Place, s: Value, largest: Value) -> Value:
+    def step_of_planes(self, image: Value, target: Value, place: Place, s: Value, largest: Value) -> Value:
         """32 channels of which each is a plane, from planes with zeros around."""
         k, a, element = self.k, self.a, self.element
         fill, length, between_phases = Filling(k, element, self.mode), place.rows * place.pitch, a.place.rows * a.place.pitch
 
         def plane(i: Value) -> None:
-            fill(k.at(self.planes, i * a.plane, "u32"), k.at(data, (s * DEEP + i) * a.images.c, element), a.images, place, a.place.rows)
+            start, height = a.images.plane(k, image, self.channel + (s * DEEP + i))
+            to, source = k.at(self.planes, i * a.plane, "u32"), a.images.replace(height=height)
+            fill(to, k.at(a.source, start, element), source, place, a.place.rows)
 
         k.loop(0, k.least(DEEP, a.channels - s * DEEP), plane)
         kept = [k.select(s * DEEP + i < a.channels, length, 0) for i in range(DEEP)]
@@ -310,7 +313,7 @@ class _WindowTiles:
         k, a = self.k, self.a
         image, y0, high = self.rows_of(band)
         stop, place = high * a.place.pitch, self.place_of(band)
-        out = k.at(self.out, o * a.to.c + image * a.to.n + y0 * a.to.y, self.element)
+        out = k.at(self.out, o * a.to.c + a.to.image(image) + y0 * a.to.y, self.element)
         factors = self.factors if self.weight != "packed" else k.at(self.factors, o // BLOCK * self.packing.size, "u32")
 
         def block(p: Value) -> None:

@@ -1,8 +1,9 @@
-"""Convolution of volumes by that of images: the planes that a window covers in depth are channels of one image.
+"""Convolutions of volumes as those of images: the planes that a window covers in depth are channels of one image.
 
     volume (N, C, D, H, W)  ->  images (N * positions in depth, C * taps in depth, H, W)
 
-Some samples at a time, so that these images stay small.
+The kernels pack these images from the volume (``microkernel.Depth``). Where that is not the best way, because planes are small, or because
+of strides of the input gradient, some samples' images at a time are written.
 """
 
 from __future__ import annotations
@@ -14,10 +15,87 @@ import numpy as np
 
 from ...core.arrays.copies import contiguous, copy_into
 from ..compiler.memory import empty
+from . import tiled_convolution, window_blocks
+from .microkernel import Depth
+from .window_blocks import LeftToOthersError, window_table
 
+Sizes = tuple[int, ...]
+Plan = Callable[..., np.ndarray]
 _ROOM = 1 << 25  # bytes of the images of one step
 
 
+# -- images that are packed from volumes -----------------------------------------------------------------------------------------------
+def _rows(volume: np.ndarray) -> np.ndarray:
+    """``volume``, or a copy where neighbours in a row are not neighbours in memory."""
+    return volume if volume.strides[4] == volume.itemsize else contiguous(volume)
+
+
+def _plan(
+    x: np.ndarray, weight: Sizes, positions: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
+) -> Callable[[np.ndarray, np.ndarray, np.ndarray | None], np.ndarray]:
+    """Function of (x, weight, bias), which is a convolution with so many windows; the weight is row-major and has this shape.
+
+    Raises:
+        LeftToOthersError: images are better written.
+    """
+    outputs, channels, layers, *size = weight
+    dtype, taps, shape = x.dtype, size[0] * size[1], (len(x), outputs, *positions)
+    table = window_table((size[0], size[1]), (padding[1], padding[2]), (dilation[1], dilation[2]), (size[1], 1))
+    by_weight, step = (outputs // groups * channels * layers * taps, channels * layers * taps, taps), (stride[1], stride[2])
+    depth, numbers = Depth(positions[0], layers, stride[0], dilation[0], -padding[0]), channels * layers
+
+    x, out = _rows(x), empty(shape, dtype)
+    by_bands = window_blocks.product(x, by_weight, table, step, out, groups, numbers, depth)
+    part = tiled_convolution.product(x, by_weight, table, step, out, groups, numbers, lambda *_: by_bands, depth) or by_bands
+    zeros = np.zeros(outputs, dtype)
+
+    def run(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
+        out = empty(shape, dtype)
+        part(_rows(x), weight, out, zeros if bias is None else np.ascontiguousarray(bias))
+        return out
+
+    return run
+
+
+def correlation(x: np.ndarray, weight: np.ndarray, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int) -> Plan:
+    """The plan of a convolution, a function of (x, weight, bias)."""
+    geometry = zip(x.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True)
+    positions = tuple([(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in geometry])
+    plan = _plan(x, weight.shape, positions, stride, padding, dilation, groups)
+    return lambda x, weight, bias: plan(x, contiguous(weight), bias)
+
+
+def _adjoint(weight: np.ndarray, groups: int) -> np.ndarray:
+    """The weight whose convolution is the transposed one: channels are outputs, and windows are turned round."""
+    apart = weight.reshape(groups, -1, *weight.shape[1:])[..., ::-1, ::-1, ::-1].swapaxes(1, 2)
+    return np.ascontiguousarray(apart).reshape(-1, len(weight) // groups, *weight.shape[2:])
+
+
+def spreading(grad: np.ndarray, weight: np.ndarray, spatial: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int) -> Plan:
+    """The plan of the gradient with respect to the input, a function of (grad, weight, bias), without strides."""
+    if max(stride) > 1:
+        raise LeftToOthersError
+    outputs, channels, *size = weight.shape
+    turned = tuple([d * (k - 1) - p for k, p, d in zip(size, padding, dilation, strict=True)])
+    plan = _plan(grad, (channels * groups, outputs // groups, *size), tuple(spatial), stride, turned, dilation, groups)
+    return lambda grad, weight, bias: plan(grad, _adjoint(weight, groups), bias)
+
+
+def weight_gradient(
+    x: np.ndarray, grad: np.ndarray, kernel_size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
+) -> Plan:
+    """The plan of the gradient with respect to the weight, a function of (x, grad)."""
+    (layers, *size), channels = kernel_size, x.shape[1] // groups
+    table = window_table((size[0], size[1]), (padding[1], padding[2]), (dilation[1], dilation[2]), (0, 0))
+    depth, step = Depth(grad.shape[2], layers, stride[0], dilation[0], -padding[0]), (stride[1], stride[2])
+    shape = (grad.shape[1], channels * layers, *size)
+    x, grad = _rows(x), _rows(grad)
+    by_bands = window_blocks.sums(x, grad, table, step, groups, shape, depth)
+    compute = tiled_convolution.weight_gradient(x, grad, table, step, groups, shape, lambda *_: by_bands, depth) or by_bands
+    return lambda x, grad: compute(_rows(x), _rows(grad)).reshape(grad.shape[1], channels, *kernel_size)
+
+
+# -- images that are written -----------------------------------------------------------------------------------------------------------
 def _taps(depth: int, count: int, taps: int, stride: int, padding: int, dilation: int) -> Iterator[tuple[int, slice, slice]]:
     """For each tap, the positions at which it lies in the volume, and the planes that it sees there."""
     for t in range(taps):

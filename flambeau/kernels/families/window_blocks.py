@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from ..compiler import target as targets
 from ..compiler.language import ELEMENTS
 from ..compiler.memory import empty
 from .microkernel import (
+    FLAT,
+    Depth,
     Place,
     Scratch,
     images_of,
@@ -37,6 +40,17 @@ Sums = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 def table_of(taps: list[tuple[int, int, int]]) -> np.ndarray:
     return np.array(taps, np.int64).reshape(-1, 3)
+
+
+class LeftToOthersError(Exception):
+    """There is no kernel for these numbers or sizes."""
+
+
+@lru_cache(maxsize=1024)
+def window_table(size: Pair, padding: Pair, dilation: Pair, by: Pair) -> np.ndarray:
+    """Taps of a window: where each lies, and where its weight; ``by`` are the weight's strides."""
+    (py, px), (ey, ex) = padding, dilation
+    return table_of([(y * ey - py, x * ex - px, y * by[0] + x * by[1]) for y in range(size[0]) for x in range(size[1])])
 
 
 _CENTRE = table_of([(0, 0, 0)])
@@ -99,6 +113,7 @@ class _Product:
     Attributes:
         block: channels that are packed at once.
         panel: pixels of a tile.
+        depth: of windows of volumes, which are packed as bands only.
     """
 
     x: np.ndarray
@@ -108,19 +123,24 @@ class _Product:
     groups: int
     block: int
     panel: int
+    depth: Depth
 
     def cut(self) -> _Cut:
         return self._bands() or self._panels()
 
+    @property
+    def images(self) -> int:
+        return len(self.out) * self.depth.positions
+
     def _group(self) -> int:
         """Images whose pixels are taken row by row, where windows overhang the image above or below."""
-        n, _, height, width = self.out.shape
-        overhangs = any(dy < 0 or (height - 1) * self.step[0] + dy >= self.x.shape[2] for dy in self.table[:, 0].tolist())
-        return min(n, -(-self.panel // width)) if overhangs else 1
+        height, width = self.out.shape[-2:]
+        overhangs = any(dy < 0 or (height - 1) * self.step[0] + dy >= self.x.shape[-2] for dy in self.table[:, 0].tolist())
+        return min(self.images, -(-self.panel // width)) if overhangs else 1
 
     def _bands(self) -> _Cut | None:
         """Blocks of rows of an image; None where panels cost less, or a row is too wide."""
-        (n, outputs, height, width), count = self.out.shape, len(self.table)
+        n, outputs, (height, width), count = self.images, self.out.shape[1], self.out.shape[-2:], len(self.table)
         if not count:
             return None
         line = plane_layout(self.table.tobytes(), self.step, height, width)[1].pitch
@@ -140,7 +160,13 @@ class _Product:
         return _Cut(place, table, size, height * line, tall * line, n * -(-height // tall), line, apart)
 
     def _panels(self) -> _Cut:
-        """Blocks of any pixels."""
+        """Blocks of any pixels.
+
+        Raises:
+            LeftToOthersError: of volumes.
+        """
+        if self.depth is not FLAT:
+            raise LeftToOthersError
         (n, _, height, width), group, panel = self.out.shape, self._group(), self.panel
         pixels = n * height * width
         pixel_block = min(PIXELS // panel * panel or panel, -(-pixels // panel) * panel)
@@ -158,7 +184,14 @@ def _rows(outputs: int, registers: int) -> int:
 
 
 def product(
-    x: np.ndarray, by_weight: tuple[int, int, int], table: np.ndarray, step: Pair, out: np.ndarray, groups: int, channels: int
+    x: np.ndarray,
+    by_weight: tuple[int, int, int],
+    table: np.ndarray,
+    step: Pair,
+    out: np.ndarray,
+    groups: int,
+    channels: int,
+    depth: Depth = FLAT,
 ) -> Callable[..., None]:
     """Function of (x, weight, out, bias) that computes a ``_Product``.
 
@@ -168,7 +201,8 @@ def product(
     outputs, target = out.shape[1] // groups, targets.current()
     rows = _rows(outputs, target.registers)
     strips, block = -(-outputs // rows), _even(channels, DEPTH // max(1, count))
-    cut = _Product(x, out, table, step, groups, block, panel=tile_width(target, rows) * (target.width // x.itemsize)).cut()
+    panel = tile_width(target, rows) * (target.width // x.itemsize)
+    cut = _Product(x, out, table, step, groups, block, panel, depth).cut()
     strip_block = max(1, -(-strips // max(1, CHUNKS // (groups * cut.blocks))))
     factors_shape, scratch = (groups * strips * rows * channels * count,), Scratch(cut.size, dtype)
     pack = pack_weight(element, rows).bind(
@@ -178,7 +212,7 @@ def product(
     mode = store_mode(out)
     multiply = windows_times_weight(element, mode_of(x, step[1]), mode, rows, cut.place is not _NOWHERE).bind(
         groups * cut.blocks * -(-strips // strip_block), table=cut.table, place=cut.place,
-        images=images_of(x, step, out.shape[2:], table, cut.group), pieces=scratch.pieces, room_size=scratch.size, apart=cut.apart,
+        images=images_of(x, step, out.shape[-2:], table, cut.group, depth), pieces=scratch.pieces, room_size=scratch.size, apart=cut.apart,
         channels=channels, block=block, outputs=outputs, pixels=cut.pixels, pixel_block=cut.pixel_block, strip_block=strip_block,
         line=cut.line, to=store_strides(out, mode),
     )  # fmt: skip
@@ -222,14 +256,14 @@ def _pitch(length: int, lanes: int) -> int:
     return length // lanes * lanes + 2 * lanes
 
 
-def _sum_bands(x: np.ndarray, grad: np.ndarray, table: np.ndarray, step: Pair, groups: int) -> _SumCut | None:
+def _sum_bands(x: np.ndarray, grad: np.ndarray, table: np.ndarray, step: Pair, groups: int, depth: Depth) -> _SumCut | None:
     """Blocks of rows of an image; None where panels cost less, or a row is too wide."""
-    (n, outputs, height, width), count = grad.shape, len(table)
+    n, outputs, (height, width), count = len(grad) * depth.positions, grad.shape[1], grad.shape[-2:], len(table)
     outputs, lanes = outputs // groups, targets.current().width // x.itemsize
     line = plane_layout(table.tobytes(), step, height, width)[1].pitch
     if _band_costs(line, width, outputs, count) >= _panel_costs(x, width, outputs):
         return None
-    block, tall = _even(x.shape[1] // groups, 2 * SUM_DEPTH // count), min(height, -(-SUM_PIXELS // line))
+    block, tall = _even(x.shape[1] * depth.layers // groups, 2 * SUM_DEPTH // count), min(height, -(-SUM_PIXELS // line))
     offsets, place = plane_layout(table.tobytes(), step, tall, width)
     apart = _spread_over_sets((place.phases_y * place.phases_x * place.rows + further_rows(line, lanes)) * line)
     room = block * apart + line + lanes
@@ -238,8 +272,14 @@ def _sum_bands(x: np.ndarray, grad: np.ndarray, table: np.ndarray, step: Pair, g
     return _SumCut(place, offsets, block, n * -(-height // tall), tall, 1, _pitch(tall * line, lanes), room, apart)
 
 
-def _sum_panels(x: np.ndarray, grad: np.ndarray, count: int, groups: int) -> _SumCut:
-    """Blocks of any pixels."""
+def _sum_panels(x: np.ndarray, grad: np.ndarray, count: int, groups: int, depth: Depth) -> _SumCut:
+    """Blocks of any pixels.
+
+    Raises:
+        LeftToOthersError: of volumes.
+    """
+    if depth is not FLAT:
+        raise LeftToOthersError
     lanes, columns = targets.current().width // x.itemsize, sums_tile(targets.current())[1]
     block, pixels = _even(x.shape[1] // groups, SUM_DEPTH // count), grad.size // grad.shape[1]
     unit = -(-_even(pixels, SUM_PIXELS) // lanes) * lanes
@@ -247,24 +287,23 @@ def _sum_panels(x: np.ndarray, grad: np.ndarray, count: int, groups: int) -> _Su
     return _SumCut(_NOWHERE, _CENTRE, block, pixels, unit, unit, pitch, -(-block * count // columns) * columns * pitch)
 
 
-def sums(
-    x: np.ndarray, grad: np.ndarray, table: np.ndarray, step: Pair, groups: int, shape: tuple[int, ...]
-) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+def sums(x: np.ndarray, grad: np.ndarray, table: np.ndarray, step: Pair, groups: int, shape: tuple[int, ...], depth: Depth = FLAT) -> Sums:
     """Function of (x, grad) that computes a weight gradient of ``shape``."""
     element, dtype, count = ELEMENTS[x.dtype], x.dtype, len(table)
-    channels, outputs = x.shape[1] // groups, grad.shape[1] // groups
+    channels, outputs = x.shape[1] * depth.layers // groups, grad.shape[1] // groups
     target = targets.current()
     lanes, (rows, columns) = target.width // dtype.itemsize, sums_tile(target)
-    cut = _sum_bands(x, grad, table, step, groups) or _sum_panels(x, grad, count, groups)
+    cut = _sum_bands(x, grad, table, step, groups, depth) or _sum_panels(x, grad, count, groups, depth)
     blocks, units = groups * -(-channels // cut.block), -(-cut.pixels // cut.unit)
     split = -(-units // max(1, min(units, CHUNKS // blocks))) * cut.unit
     splits, output_tiles = -(-cut.pixels // split), -(-outputs // rows)
     output_block = min(16, output_tiles) * rows
     apart = blocks * output_tiles * -(-cut.block * count // columns) * (-(-rows * columns // lanes) * lanes)
     scratch = Scratch(cut.room + output_block * cut.pitch, dtype)
-    out = grad.shape[2:]
+    out, planes = grad.shape[-2:], Depth(depth.positions)
     multiply = windows_times_grad(element, mode_of(x, step[1]), mode_of(grad, 1), cut.place is not _NOWHERE).bind(
-        splits * blocks, table=cut.table, images=images_of(x, step, out, table), grads=images_of(grad, (1, 1), out, _CENTRE),
+        splits * blocks, table=cut.table, images=images_of(x, step, out, table, depth=depth),
+        grads=images_of(grad, (1, 1), out, _CENTRE, depth=planes),
         place=cut.place, pieces=scratch.pieces, room_size=scratch.size, room_panel=cut.room, between_channels=cut.apart,
         channels=channels, block=cut.block, outputs=outputs, output_block=output_block, pixels=cut.pixels, pixel_block=cut.pixel_block,
         split=split, apart=apart,

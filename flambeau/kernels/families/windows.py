@@ -125,11 +125,13 @@ class _Pixels:
 
     Attributes:
         image: which image they are of, for bands.
+        channel: the group's first one.
         data, factors, bias, out: of the group.
         packed: the thread's scratch memory.
     """
 
     image: Value
+    channel: Value
     first: Value
     stop: Value
     data: Value
@@ -204,7 +206,7 @@ class _Products:
         data = k.at(a.source, group * a.channels * im.c, element)
         factors = k.at(a.factors, group * self.strips * self.rows * a.channels * im.count, element)
         bias, out = k.at(a.bias, group * a.outputs, element), k.at(a.out, group * a.outputs * a.to.c, element)
-        pixels = _Pixels(image, first, stop, data, factors, bias, out, packed)
+        pixels = _Pixels(image, group * a.channels, first, stop, data, factors, bias, out, packed)
         k.loop(0, a.channels, lambda c0: self.block(pixels, strip0, c0), step=a.block)
         give_back(k, a.flags, piece)
 
@@ -248,7 +250,7 @@ class _Products:
         """Pointer to the result for pixel ``start`` of run number ``run``, for the strip's first output."""
         to = self.a.to
         n, y = self.image_and_row(strip.pixels, run)
-        return self.k.at(strip.pixels.out, n * to.n + y * to.y + (start - run * self.a.line) * to.x + strip.first * to.c, self.element)
+        return self.k.at(strip.pixels.out, to.image(n) + y * to.y + (start - run * self.a.line) * to.x + strip.first * to.c, self.element)
 
     def write_whole(self, strip: _Strip, p: Value, total: list[list[Value]]) -> None:
         """From registers."""
@@ -314,8 +316,8 @@ class _BandProducts(_Products):
                 ),
             )  # fmt: skip
             plane = k.at(pixels.packed, c * a.apart, element)
-            data = k.at(pixels.data, pixels.image * im.n + (c0 + c) * im.c, element)
-            fill(plane, data, im, held, place.rows)
+            start, height = im.plane(k, pixels.image, pixels.channel + c0 + c)
+            fill(plane, k.at(a.source, start, element), im.replace(height=height), held, place.rows)
 
         k.loop(0, channels, channel)
 
@@ -434,7 +436,7 @@ class _Sums:
     """Sums that one chunk of ``windows_times_grad`` computes.
 
     Attributes:
-        data, grad: of the group.
+        data, grad, channel: of the group, and its first channel.
         c0, channels: the first channel, and how many.
         depth: how many (tap, channel) there are.
         start: first pixel, or block of them.
@@ -444,6 +446,7 @@ class _Sums:
 
     data: Value
     grad: Value
+    channel: Value
     c0: Value
     channels: Value
     depth: Value
@@ -506,7 +509,7 @@ class _SumsOfProducts:
         depth = channels * a.images.count
         start, end = number * a.split, k.least((number + 1) * a.split, a.pixels)
         sums = k.at(a.partial, number * a.apart + rest * self.output_tiles * self.tiles * self.size, element)
-        self.blocks_of(_Sums(data, grad, c0, channels, depth, start, sums, panel, lines), end)
+        self.blocks_of(_Sums(data, grad, group * a.channels, c0, channels, depth, start, sums, panel, lines), end)
         give_back(k, a.flags, piece)
 
     def products(self, part: _Sums, pixels: _PackedPixels) -> None:
@@ -605,8 +608,9 @@ class _BandSums(_SumsOfProducts):
         )
 
         def channel(c: Value) -> None:
-            data = k.at(part.data, image * im.n + (part.c0 + c) * im.c, self.element)
-            fill(k.at(part.panel, c * self.a.between_channels, self.element), data, im, held, place.rows)
+            start, height = im.plane(k, image, part.channel + part.c0 + c)
+            data, to = k.at(self.a.source, start, self.element), k.at(part.panel, c * self.a.between_channels, self.element)
+            fill(to, data, im.replace(height=height), held, place.rows)
 
         k.loop(0, part.channels, channel)
 
@@ -622,7 +626,7 @@ class _BandSums(_SumsOfProducts):
         fill = Filling(k, self.element, self.grad_mode)
 
         def output(o: Value) -> None:
-            data = k.at(part.grad, image * gr.n + (o0 + o) * gr.c + y0 * gr.y, self.element)
+            data = k.at(part.grad, gr.image(image) + (o0 + o) * gr.c + y0 * gr.y, self.element)
             plane = k.at(part.lines, o * self.pitch, self.element)
             fill(plane, data, gr.replace(height=high), whole_plane(k, high, self.a.place.pitch))
 
