@@ -369,7 +369,7 @@ def maker_of(place: Place) -> Callable[[], np.ndarray]:
     """Function that makes a new array of a place's layout."""
     shape, strides, dtype = place.shape, place.strides, place.dtype
     order = sorted(range(len(shape)), key=lambda i: (-strides[i], i))
-    in_memory, back = tuple([shape[i] for i in order]), tuple(np.argsort(order).tolist())
+    in_memory, back = tuple([shape[i] for i in order]), tuple([order.index(i) for i in range(len(order))])
     dense = [step * dtype.itemsize for step in contiguous_strides(in_memory)]
     if [dense[i] for i in back] != list(strides):
         size = max(extent(shape, strides, dtype.itemsize), 1)

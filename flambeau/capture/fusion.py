@@ -16,15 +16,21 @@ or that of one value for each row.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from types import FunctionType
 
 from .elementwise import has_program
 from .graph import Graph, Node, Value
 from .rowwise import Frame, fits, frame_of
 
-__all__ = ["PRODUCTS", "factors", "fused", "ordered", "predecessors"]
+__all__ = ["PRODUCTS", "factors", "fused", "may_refuse", "ordered", "predecessors"]
 
 LARGEST = 24  # members of a group
 ARRAYS = 14  # that a group reads and writes: each is a stream of memory that the processor has to follow
+_DIVISIONS = frozenset(("floor_divide", "remainder", "fmod", "_divide_rounded"))
+_OF_MATRICES = frozenset(
+    f"linalg.{name}" for name in "cholesky_factors decompositions inverses least_squares linear_systems low_rank lu_factors".split()
+)  # modules
+_OF_RANGES = frozenset(("_binary_cross_entropy", "histc"))
 PRODUCTS = frozenset(("matmul", "mm"))  # with which a group may begin (``epilogues``)
 
 
@@ -53,7 +59,8 @@ def fused(graph: Graph) -> Graph:
 def predecessors(graph: Graph) -> dict[Node, list[Node]]:
     """The nodes that must run before each: what makes its operands, readers of memory that it overwrites, earlier calls and writes.
 
-    Nodes may stand in any order but for calls and writes: who reads memory as it was names its value before the write.
+    Nodes may stand in any order but for calls, writes, and operations that may raise, which do so when what came before is done: who reads
+    memory as it was names its value before the write.
     """
     maker = {out: node for node in graph.nodes for out in node.outs}
     shown = {node.outs[0]: node.args[0] for node in graph.nodes if node.kind == "view"}
@@ -73,13 +80,28 @@ def predecessors(graph: Graph) -> dict[Node, list[Node]]:
         before = dict.fromkeys(maker[value] for value in node.inputs() if value in maker)
         for old in node.overwritten:
             before.update(dict.fromkeys(readers.get(memory(old), ())))
-        if node.kind in ("write", "call"):
+        if node.kind in ("write", "call") or may_refuse(node):
             if pinned is not None:
                 before[pinned] = None
             pinned = node
         before.pop(node, None)
         found[node] = list(before)
     return found
+
+
+def may_refuse(node: Node) -> bool:
+    """Whether a node raises for some contents of its operands: indices, divisors, matrices, or any that an own operation refuses."""
+    return any(map(_refuses, node.members or (node,)))
+
+
+def _refuses(node: Node) -> bool:
+    if node.kind != "op":
+        return node.kind == "call" and node.random and node.op.__class__ is FunctionType  # draws by weights that are looked at
+    whole = any(value.dtype.kind in "iu" for value in node.inputs())
+    if node.op.elementwise:
+        return whole and node.op.name in _DIVISIONS
+    package, _, family = node.op.kernel.__module__.partition(".ops.")
+    return whole or family in _OF_MATRICES or node.op.name in _OF_RANGES or package.partition(".")[0] != __name__.partition(".")[0]
 
 
 def factors(node: Node) -> list[Value]:

@@ -1,7 +1,7 @@
 """Launches of a native kernel: found by watching one call, believed only if they alone give the results.
 
-A function of arrays (a native kernel's) is called with private copies of its operands. Each launch names arrays by ``id``; what they
-show is one of these, by where it lies:
+A function of arrays (a native kernel's) is called with its operands. Each launch names arrays by ``id``; what they show is one of these, by
+where it lies:
 
     operand     a part of an operand's memory, also as another view of it (``weight.T``)
     result      a part of what the function returned
@@ -10,9 +10,9 @@ show is one of these, by where it lies:
     flag        zeros that are zeros again afterwards; in one or two of them kernels note what they cannot do: an index out of range, say
 
 The launches are kept with such places instead of addresses. A second call, with other contents at other addresses, must launch the same.
-Then results and scratch are filled with zeros, and once more with NaN, the launches run alone on the second contents, and have to give
-the second call's results bit by bit. What fails (a kernel that also computes in NumPy, or decides by values) has no launches here.
-Of a kernel that is registered as ``only_launches`` one call is enough, and its results are the program's.
+Then its results and scratch are filled with zeros, and once more with NaN, the launches run alone, and have to give its results bit by bit.
+What fails (a kernel that also computes in NumPy, or decides by values) has no launches here. The first call's results are the program's.
+Of a kernel that is registered as ``only_launches`` one call is enough; if it used memory of its own, the launches run once more from NaN.
 """
 
 from __future__ import annotations
@@ -97,47 +97,35 @@ class _Seen(NamedTuple):
 
 
 class _Call:
-    """One watched call, and everything that it touched."""
+    """One watched call, and everything that it touched.
 
-    def __init__(self, function: Callable[..., Any], args: Sequence[Any], is_private: bool = True):
-        self.operands: list[np.ndarray] = []
-        self._given: list[np.ndarray] = []
-        if is_private:
-            self.args = [self._private(arg) for arg in args]
-        else:
-            self.args = list(args)
-            self.operands = list({id(arg): arg for arg in args if arg.__class__ is np.ndarray}.values())
-        self.function = function
+    Args:
+        contents: function of an operand that gives the contents of its copy, which the call gets; None: it gets the operands themselves.
+    """
+
+    def __init__(self, function: Callable[..., Any], args: Sequence[Any], contents: Callable[[np.ndarray], np.ndarray] | None = None):
+        self.function, self._contents = function, contents
+        self._copies: dict[int, np.ndarray] = {}  # by id of the operand
+        self.args = [self._own(arg) for arg in args]
+        self.operands = list(self._copies.values())
         self.seen: list[_Seen] = []
         self.before: dict[int, bytes] = {}
 
-    def _private(self, arg: Any) -> Any:
+    def _own(self, arg: Any) -> Any:
         if arg.__class__ is list or arg.__class__ is tuple:
-            return type(arg)([self._private(each) for each in arg])
+            return type(arg)([self._own(each) for each in arg])
         if arg.__class__ is not np.ndarray:
             return arg
-        for mine, given in zip(self.operands, self._given, strict=True):
-            if given is arg:
-                return mine
-        size = extent(arg.shape, arg.strides, arg.itemsize)
-        block = aligned(size)
+        if id(arg) not in self._copies:
+            self._copies[id(arg)] = arg if self._contents is None else self._copied(arg, self._contents)
+        return self._copies[id(arg)]
+
+    @staticmethod
+    def _copied(arg: np.ndarray, contents: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        block = aligned(extent(arg.shape, arg.strides, arg.itemsize))
         copy = array_at(address_of(block), arg.shape, arg.strides, arg.dtype, block)
-        _once(copy)[...] = _once(arg)
-        self.operands.append(copy)
-        self._given.append(arg)
+        _once(copy)[...] = contents(_once(arg))
         return copy
-
-    def perturb(self) -> None:
-        """Give all operands other contents of the same kind, whole numbers within the range that they have where that is possible."""
-        for array in self.operands:
-            if array.size:
-                view = _once(array)
-                view[...] = _other(np.roll(view.reshape(-1), 1), view.reshape(-1)).reshape(view.shape)
-
-    def take(self, other: _Call) -> None:
-        """Let the operands have the contents that they have in another call."""
-        for mine, theirs in zip(self.operands, other.operands, strict=True):
-            _once(mine)[...] = _once(theirs)
 
     def run(self) -> None:
         """Do the call.
@@ -197,13 +185,32 @@ class _Call:
             raise Refused
         return region, address_of(array) - region.start
 
+    def has_overlapping_operands(self) -> bool:
+        """Whether operands show the same memory, so that an address does not tell which of them is meant."""
+        operands = [region for region in self.regions if region.kind == "operand"]
+        return any(_overlap(a, b) for i, a in enumerate(operands) for b in operands[:i])
+
     def settle(self, other: _Call) -> None:
-        """Tell scratch from constants, which are the same arrays in another call, and from flags."""
+        """Tell scratch from constants, which are the same arrays in another call, and from flags; in that call, too."""
         for mine, theirs in zip(self.regions, other.regions, strict=True):
             if mine.kind == "own":
                 is_same = bool(mine.before) and mine.before == mine.bytes().tobytes() == theirs.before
                 is_flag = is_same and mine.array.dtype == np.int64 and not any(mine.before)
                 mine.kind = "constant" if is_same and mine.array is theirs.array else "flag" if is_flag else "scratch"
+        self._count()
+        for mine, theirs in zip(self.regions, other.regions, strict=True):
+            theirs.kind, theirs.index = mine.kind, mine.index
+
+    def settle_alone(self) -> bool:
+        """Take all memory of its own for scratch, but for zeros that stayed zeros; whether there is any."""
+        own = [region for region in self.regions if region.kind == "own"]
+        for region in own:
+            is_zero = region.array.dtype == np.int64 and bool(region.before) and not any(region.before) and not region.bytes().any()
+            region.kind = "flag" if is_zero else "scratch"
+        self._count()
+        return bool(own)
+
+    def _count(self) -> None:
         for kind in ("scratch", "flag"):
             for i, region in enumerate([region for region in self.regions if region.kind == kind]):
                 region.index = i
@@ -234,16 +241,27 @@ def _once(array: np.ndarray) -> np.ndarray:
     return array[tuple([slice(0, 1) if stride == 0 else slice(None) for stride in array.strides])]
 
 
-def _other(rolled: np.ndarray, flat: np.ndarray) -> np.ndarray:
-    """Contents that differ from ``flat``: rolled, floats smaller; where all are equal, their neighbours."""
-    kind = rolled.dtype.kind
-    if kind in "iu":
-        return rolled if not np.array_equal(rolled, flat) else flat - 1 if (flat > 0).all() else flat + 1
+def _same(array: np.ndarray) -> np.ndarray:
+    return array
+
+
+def _other(array: np.ndarray) -> np.ndarray:
+    """Contents of the same kind that differ: rolled, floats smaller; of whole numbers that are all equal their neighbours."""
+    if not array.size:
+        return array
+    flat, kind = array.reshape(-1), array.dtype.kind
+    rolled = np.roll(flat, 1)
     if kind == "b":
-        return rolled if not np.array_equal(rolled, flat) else ~flat
-    with np.errstate(all="ignore"):
-        smaller = (rolled.astype(np.float32) if kind == "V" else rolled) * 0.75
-        return np.where(smaller == 0, smaller + 0.25, smaller).astype(flat.dtype)
+        rolled = rolled if not np.array_equal(rolled, flat) else ~flat
+    elif kind in "iu":
+        rolled = rolled if not np.array_equal(rolled, flat) else flat - 1 if (flat > 0).all() else flat + 1
+    else:
+        smaller = rolled.astype(np.float32) if kind == "V" else rolled
+        with np.errstate(all="ignore"):
+            smaller *= 0.75
+        smaller[smaller == 0] = 0.25
+        rolled = smaller.astype(array.dtype, copy=False)
+    return rolled.reshape(array.shape)
 
 
 def _overlap(a: _Region, b: _Region) -> bool:
@@ -272,69 +290,80 @@ def _as_bytes(array: np.ndarray) -> bytes:
     return array.tobytes("A")
 
 
-def _checked(function: Callable[..., Any], args: Sequence[Any], around: Callable[..., None]) -> Captured:
+def _checked(function: Callable[..., Any], args: Sequence[Any], around: Callable[..., None]) -> tuple[Captured, list[np.ndarray]]:
     first = _Call(function, args)
     first.run()
-    second = _Call(function, args)
-    second.perturb()
+    if first.has_overlapping_operands():
+        first = _Call(function, args, _same)
+        first.run()
+    second = _Call(function, args, _other)
     second.run()
-    if not _same_launches(first, second):
+    if not _same_launches(first, second) or _layouts(first) != _layouts(second):
         raise Refused
     first.settle(second)
-    launches = first.launches()
-    first.take(second)
+    wanted = [_as_bytes(result) for result in second.results]
     for byte in (0, 0xFF):  # two, since a kernel may make the right result of one: all of NaN are true
-        around(first.replay, byte)
-        if any(a.strides != b.strides or _as_bytes(a) != _as_bytes(b) for a, b in zip(first.results, second.results, strict=True)):
+        around(second.replay, byte)
+        if any(_as_bytes(result) != each for result, each in zip(second.results, wanted, strict=True)):
             raise Refused
-    for mine in first.results:
-        if mine.dtype.kind not in "fcV" and mine.size and not mine.any():
+    for result in second.results:
+        if result.dtype.kind not in "fcV" and result.size and not result.any():
             raise Refused  # as poisoned: nothing shows that it was computed
-    results = tuple([(result.shape, result.strides, result.dtype) for result in first.results])
-    scratch, flags = (tuple([region.size for region in first.regions if region.kind == kind]) for kind in ("scratch", "flag"))
-    return Captured(launches, results, scratch, flags)
+    return _found(first), first.results
 
 
-def _seen_once(function: Callable[..., Any], args: Sequence[Any]) -> tuple[Captured, list[np.ndarray]]:
-    """The launches and results of one call, of which nothing has to be verified.
+def _layouts(call: _Call) -> tuple[tuple[tuple[int, ...], tuple[int, ...], np.dtype], ...]:
+    return tuple([(result.shape, result.strides, result.dtype) for result in call.results])
+
+
+def _found(call: _Call) -> Captured:
+    scratch, flags = (tuple([region.size for region in call.regions if region.kind == kind]) for kind in ("scratch", "flag"))
+    return Captured(call.launches(), _layouts(call), scratch, flags)
+
+
+def _seen_once(function: Callable[..., Any], args: Sequence[Any], around: Callable[..., None]) -> tuple[Captured, list[np.ndarray]]:
+    """The launches and results of one call; they run once more from poisoned memory if it used memory of its own.
 
     Raises:
-        Refused: it uses other memory than that of operands and results.
+        Refused: that gives something else, or nothing that shows it.
     """
-    call = _Call(function, args, is_private=False)
+    call = _Call(function, args)
     call.run()
-    if any(region.kind == "own" for region in call.regions):
+    if call.has_overlapping_operands():
         raise Refused
-    operands = [region for region in call.regions if region.kind == "operand"]
-    if any(_overlap(a, b) for i, a in enumerate(operands) for b in operands[:i]):
-        raise Refused
-    results = tuple([(result.shape, result.strides, result.dtype) for result in call.results])
-    return Captured(call.launches(), results, ()), call.results
+    if call.settle_alone():
+        if not all(np.isfinite(result).all() for result in call.results):
+            raise Refused
+        wanted = [_as_bytes(result) for result in call.results]
+        around(call.replay, 0xFF)
+        if [_as_bytes(result) for result in call.results] != wanted:
+            raise Refused
+    return _found(call), call.results
 
 
-def seen_once(function: Callable[..., Any], args: Sequence[Any]) -> tuple[Captured, list[np.ndarray]] | None:
+def seen_once(function: Callable[..., Any], args: Sequence[Any], around: Callable[..., None]) -> tuple[Captured, list[np.ndarray]] | None:
     """The launches of ``function(*args)``, whose kernel is registered as ``only_launches``, and its results; None where it also does more.
 
     Args:
-        function, args: as in ``captured``, but that it gets the arrays themselves; no list of arrays.
+        function, args, around: as in ``captured``.
     """
     try:
-        found: tuple[Captured, list[np.ndarray]] = run_ignoring_fp(late.alone, _seen_once, function, args)
+        found: tuple[Captured, list[np.ndarray]] = run_ignoring_fp(late.alone, _seen_once, function, args, around)
     except Exception as error:  # its operation's own way is right
         pass_on(error)
         return None
     return found
 
 
-def captured(function: Callable[..., Any], args: Sequence[Any], around: Callable[..., None]) -> Captured | None:
-    """The launches of ``function(*args)``; None where they are not all that it does.
+def captured(function: Callable[..., Any], args: Sequence[Any], around: Callable[..., None]) -> tuple[Captured, list[np.ndarray]] | None:
+    """The launches of ``function(*args)``, and its results; None where they are not all that it does.
 
     Args:
-        function: of arrays, lists of arrays and attributes; it gets copies of the arrays.
+        function: of arrays, lists of arrays and attributes; it leaves the arrays as they are.
         around: runs the launches later, as it does here: ``around(function, argument)``.
     """
     try:
-        found: Captured = run_ignoring_fp(late.alone, _checked, function, args, around)
+        found: tuple[Captured, list[np.ndarray]] = run_ignoring_fp(late.alone, _checked, function, args, around)
     except Exception as error:  # a kernel that refuses other contents has its operation's own way
         pass_on(error)
         return None

@@ -21,6 +21,7 @@ import gc
 import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,7 @@ class Recorder:
         nodes, inputs, held, looks: what was recorded.
         failure: why the recording is no good; None while it is.
         outside: the tensors that were there before and that the program used, by id.
+        closures: the functions with variables of other functions that were there before.
         profile: the function with which ``sys.setprofile`` watches the program; kernels and steps of the library's own run without it.
     """
 
@@ -138,12 +140,17 @@ class Recorder:
             self.failure = reason
 
     def _survey(self) -> None:
-        """Note all tensors that are there before, and whose gradients they are."""
+        """Note all tensors that are there before, and whose gradients they are; and functions, as there is one look at all objects."""
         self._older: dict[int, Tensor] = {}
         self._grads: dict[int, Tensor] = {}
         self.before: list[tuple[Tensor, Any, Any, Any, Any]] = []
-        classes = _with_subclasses(Tensor)
+        self.closures: list[FunctionType] = []
+        classes = {*_with_subclasses(Tensor), FunctionType}
         for each in [each for each in gc.get_objects() if type(each) in classes]:
+            if each.__class__ is FunctionType:
+                if each.__closure__ is not None:
+                    self.closures.append(each)
+                continue
             array = getattr(each, "_array", None)
             if array.__class__ is not np.ndarray:
                 continue

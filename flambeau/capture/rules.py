@@ -157,8 +157,8 @@ def _captured(trial: Trial, node: Node) -> tuple[Captured | None, list[np.ndarra
     except TypeError as error:  # an attribute that cannot be hashed
         pass_on(error)
         key = None
-    once = seen_once(function, args) if memory_use(node.op.key).only_launches else None
-    found, made = (captured(function, args, alone), None) if once is None else once
+    once = seen_once(function, args, alone) if memory_use(node.op.key).only_launches else None
+    found, made = once or captured(function, args, alone) or (None, None)
     if found is not None and any(
         (out.shape, out.strides, out.dtype) != result for out, result in zip(node.outs, found.results, strict=True)
     ):
@@ -201,6 +201,8 @@ def _looks(node: Node) -> list[Any]:
             return numbers.setdefault(arg, len(numbers)), arg.shape, arg.strides, arg.dtype
         if arg.__class__ is list or arg.__class__ is tuple:
             return tuple([look(each) for each in arg])
+        if arg.__class__ is slice:
+            return slice, arg.start, arg.stop, arg.step
         return fixed(arg) if arg.__class__ is not np.ndarray else (arg.shape, arg.dtype, arg.tobytes())
 
     looks += [look(arg) for arg in node.args]

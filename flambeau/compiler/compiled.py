@@ -13,7 +13,7 @@ from ..core.state import active, autocasting, is_intercepted, profiling, thread
 from . import logs
 from .arguments import Arguments
 from .dynamism import Dynamism, Wanted
-from .programs import MISSED, REFUSED, Program, Recording, lowered, record
+from .programs import AS_WRITTEN, MISSED, REFUSED, Program, Recording, lowered, record
 
 __all__ = ["FailOnRecompileLimitHit", "Compiled", "TorchDynamoException", "Unsupported", "counters", "reset", "settings"]
 
@@ -154,6 +154,8 @@ class Compiled:
                 result = program.run(given, args, kwargs)
             if result is REFUSED:
                 continue
+            if result is AS_WRITTEN:
+                return self.function(*args, **kwargs)
             if result is not MISSED:
                 return result
             missed = program

@@ -13,8 +13,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from ..capture.graph import Graph, Value, before_writes
 from ..capture.interpret import ShapeChanged
 from ..core.expressions import FUNCTIONS
@@ -222,8 +220,8 @@ class DynamicProgram(Program):
             binding.check()
             plan = _Plan(self, binding)
             if plan.root.undo.is_needed:
-                back = plan.root.undo.save(self._have(plan, given))
-            result = plan.run(given, args, kwargs)
+                back = plan.root.undo.save(plan._have(given))
+            result = plan._directly(may_raise=False)(given, args, kwargs)
         except (Differs, *FAILURES) as error:  # of whatever kind: the program, as it is written, raises those that are its own
             for function in back:
                 function()
@@ -236,14 +234,6 @@ class DynamicProgram(Program):
         while len(self.plans) > _PLANS:
             self.plans.popitem(last=False)
         return result
-
-    @staticmethod
-    def _have(plan: _Plan, given: Sequence[Tensor]) -> dict[Value, np.ndarray]:
-        have: dict[Any, Any] = dict(zip(plan._inputs, [tensor._array for tensor in given], strict=True))
-        for value, leaf in plan._gradients.items():
-            grad: Any = getattr(leaf, "_grad", None)
-            have[value] = None if grad is None else grad._array
-        return have
 
 
 def _reader(wanted: Wanted) -> Callable[[Sequence[Tensor]], tuple[int, ...]]:

@@ -27,12 +27,14 @@ from ..core.tensor import Tensor
 from .arguments import Arguments
 from .backward import Backward, guard_of, history
 from .filters import GuardFilterEntry, kept
+from .refusals import Refusals
 from .results import Ending, Refused
 from .segments import Segment, graph_of, match, what_is_seen
 from .surroundings import Place, Surroundings
 
-__all__ = ["MISSED", "REFUSED", "Path", "Program", "Recording", "lowered", "record"]
+__all__ = ["AS_WRITTEN", "MISSED", "REFUSED", "Path", "Program", "Recording", "lowered", "record"]
 
+AS_WRITTEN = object()  # a call that raised has been undone, and is to run as the program is written
 MISSED = object()  # a replay met a value that no recording has seen
 REFUSED = object()  # a program turned out to be none for these sizes; nothing has happened
 _MOST_BRANCHES = 16
@@ -77,7 +79,9 @@ class Recording:
         recorder.entry = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
         if prepare is not None:
             prepare(recorder)
-        around = self.surroundings = Surroundings(function, args, kwargs, {id(tensor) for tensor, *_ in recorder.before})
+        older = {id(tensor) for tensor, *_ in recorder.before}
+        around = self.surroundings = Surroundings(function, args, kwargs, older, recorder.closures)
+        recorder.closures = []
         self.changes = changes.count
         with recorder, around:
             recorder.profile = sys.getprofile()
@@ -139,7 +143,7 @@ class Path:
     Attributes:
         outputs: Values that ``finish`` needs, and after them those that the backward pass needs.
         is_pure: whether the program can be run once more without another result.
-        leaves, dropped: see ``Ending``.
+        leaves, dropped, gone, gradients: see ``Ending``.
     """
 
     def __init__(self, recording: Recording):
@@ -149,7 +153,7 @@ class Path:
         self.backward = recording.backward
         self.count = len(ending.outputs)
         self.outputs: list[Value] = list(ending.outputs)
-        self.leaves, self.dropped = ending.leaves, ending.dropped
+        self.leaves, self.dropped, self.gone, self.gradients = ending.leaves, ending.dropped, ending.gone, ending.gradients
         self.is_pure = not recorder.first and not any(node.kind == "call" for node in recorder.nodes)
         self._nodes: list[Node] = recorder.nodes[recording.end :]
         self.saved: list[Value] = []
@@ -350,6 +354,8 @@ class Program:
         wanted = list(dict.fromkeys([*segment.outputs, *segment.wanted]))
         if segment.run is None or wanted != segment.outputs_ready:
             segment.prepare(self._noted)
+        if segment.refusals is None:
+            segment.refusals = Refusals(segment.nodes)
         if segment.path is not None and segment.path._run is None:
             segment.path.prepare(self._noted)
         for child in segment.children.values():
@@ -359,10 +365,15 @@ class Program:
         self.graphs.append(graph)
         return self._lower(graph)
 
-    def _directly(self) -> Callable[[Sequence[Tensor], Any, Any], Any]:
-        """``run`` of a program without looks: one graph, whose arrays are put together in one expression."""
+    def _directly(self, may_raise: bool = True) -> Callable[[Sequence[Tensor], Any, Any], Any]:
+        """``run`` of a program without looks: one graph, whose arrays are put together in one expression.
+
+        Args:
+            may_raise: whether calls that raise are those of the program, which leave behind what it leaves.
+        """
         segment, path = self.root, self.root.path
         scope: dict[str, Any] = {"segment": segment, "path": path, "ShapeChanged": ShapeChanged, "changed": self._changed}
+        scope["AS_WRITTEN"] = AS_WRITTEN
         places = {value: f"given[{i}]._array" for i, value in enumerate(self._inputs)}
         for i, (value, leaf) in enumerate(self._gradients.items()):
             scope[f"leaf{i}"], places[value] = leaf, f"leaf{i}._grad._array"
@@ -376,14 +387,38 @@ class Program:
         if path.dropped:
             scope["dropped"] = path.dropped
             lines += ["    for leaf in dropped:", "        leaf._grad = None"]
-        lines += ["    try:", f"        made = segment.run([{arrays}])", "    except ShapeChanged:"]
+        raised, saving = self._raising(scope) if may_raise else ([], [])
+        lines += [*saving, "    try:", f"        made = segment.run([{arrays}])", "    except ShapeChanged:", "        return changed()"]
         lines += [
-            "        return changed()",
+            *raised,
             f"    return path.end({'made' if in_order else '[' + ', '.join(ends) + ']'}, given, args, kwargs)",
         ]
         exec("\n".join(lines), scope)
         run: Callable[[Sequence[Tensor], Any, Any], Any] = scope["run"]
         return run
+
+    def _raising(self, scope: dict[str, Any]) -> tuple[list[str], list[str]]:
+        """Lines for a call that raises, and those before any call that save what it may change."""
+        refusals, path = self.root.refusals, self.root.path
+        if not refusals.are_there:
+            return [], []
+        if refusals.undo is None:
+            return ["    except Exception:", "        return AS_WRITTEN"], []
+        if not refusals.come_after(path.gradients):
+            scope["gone"] = path.gone
+            return ["    except Exception:", "        for leaf in gone:", "            leaf._grad = None", "        raise"], []
+        scope.update(save=refusals.undo.save, have=self._have)
+        return ["    except Exception:", "        for put in back:", "            put()", "        return AS_WRITTEN"], [
+            "    back = save(have(given))"
+        ]
+
+    def _have(self, given: Sequence[Tensor]) -> dict[Value, Any]:
+        """The arrays that a call begins with."""
+        have: dict[Value, Any] = dict(zip(self._inputs, [tensor._array for tensor in given], strict=True))
+        for value, leaf in self._gradients.items():
+            grad: Any = getattr(leaf, "_grad", None)
+            have[value] = None if grad is None else grad._array
+        return have
 
     def _extra(self, scope: dict[str, Any]) -> tuple[list[str], dict[Value, str]]:
         """Lines before a run, and expressions for inputs that are no tensors' arrays."""
@@ -399,14 +434,12 @@ class Program:
     def _along_branches(self, given: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
         """The result of a call that fits, or ``MISSED``, in which case nothing has happened."""
         segment = self.root
-        have = dict(zip(self._inputs, [tensor._array for tensor in given], strict=True))
-        for value, leaf in self._gradients.items():
-            grad: Any = getattr(leaf, "_grad", None)
-            have[value] = grad._array if grad is not None else None
+        have = self._have(given)
         back: list[Any] = []
         while True:
-            if segment.look is not None and segment.undo.is_needed:
-                back.append(segment.undo.save(have))
+            undo = segment.undo if segment.look is not None else segment.refusals.undo
+            if undo is not None and undo.is_needed:
+                back.append(undo.save(have))
             assert segment.run is not None
             try:
                 made = segment.run([have[value] for value in segment.inputs])
@@ -414,6 +447,11 @@ class Program:
                 if segment.look is None and segment.undo.is_needed:
                     raise
                 return self._undone(back)
+            except Exception:
+                if not segment.refusals.are_there:
+                    raise
+                self._undone(back)
+                return AS_WRITTEN
             have.update(zip(segment.outputs_ready, made, strict=True))
             if segment.look is None:
                 path = segment.path

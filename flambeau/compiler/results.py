@@ -61,7 +61,9 @@ class Ending:
         finish: function (arrays of ``outputs``, tensors among the arguments, history) -> the program's result. ``history`` gives the nodes
             of the tensors in ``roots`` (see ``backward``), or is None.
         leaves: leaves whose ``grad`` the program read or set, with what it was before: None, or (shape, strides, dtype).
-        dropped: leaves whose gradients the program drops before it does anything else, if they are large: new ones may take their memory.
+        gone: leaves whose gradients the program drops before it does anything else. dropped: the same if these are large: new ones may take
+            their memory.
+        gradients: the Values of gradients that leaves get.
     """
 
     def __init__(self, recorder: Recorder, given: Sequence[Tensor], known: dict[int, Tensor], kept: Callable[[Any], bool], result: Any):
@@ -69,7 +71,9 @@ class Ending:
         self.outputs: list[Value] = []
         self.roots: list[Tensor] = []
         self.leaves: list[tuple[Tensor, Any]] = []
+        self.gone: list[Tensor] = []
         self.dropped: list[Tensor] = []
+        self.gradients: list[Value] = []
         self._lines: list[str] = []
         self._scope: dict[str, Any] = {"wrap": wrap, "share": share, "storage_of": storage_of, "Output": Output, "watch": _watch}
         self._made: dict[int, str] = {}  # variables of tensors of the result, by id
@@ -228,8 +232,9 @@ class Ending:
         kept = {id(leaf) for leaf in recorder.gradients.values()}
         found = [(tensor, grad) for tensor, _, grad, _, _ in recorder.before if id(tensor) in (recorder.dropped or ())]
         found = [(tensor, grad) for tensor, grad in found if id(tensor) in self._known and id(tensor) not in kept]
+        self.gone = [tensor for tensor, _ in found]
         if sum(grad._array.nbytes for _, grad in found if grad._array.__class__ is np.ndarray) >= _LARGE:
-            self.dropped = [tensor for tensor, _ in found]
+            self.dropped = self.gone
 
     def _gradient(self, owner: str, now: Any) -> None:
         if now is None:
@@ -240,6 +245,7 @@ class Ending:
             return
         if now.__class__ is not Tensor or now._node is not None or now._requires_grad or now._array.__class__ is not np.ndarray:
             raise Refused("it leaves a gradient that has a history, or is sparse")
+        self.gradients.append(self._recorder.value(now._array))
         name = self._made.setdefault(id(now), f"t{len(self._made)}")
         self._lines += [f"{name} = {self._new(now, name)}", f"{owner}._grad = {name}"]
 

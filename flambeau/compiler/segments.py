@@ -102,7 +102,7 @@ class Segment:
     Attributes:
         nodes: of the recording. look: what comes behind them; None at the end.
         children: segments by what the look saw. path: at the end, what makes the result.
-        wanted: values that are needed behind this segment.
+        wanted: values that are needed behind this segment. refusals: see there; made with ``run``.
     """
 
     def __init__(self, nodes: Sequence[Node], look: Look | None, path: Any = None):
@@ -114,6 +114,7 @@ class Segment:
         self.outputs: list[Value] = []  # what children need of it
         self.outputs_ready: list[Value] = []  # what ``run`` gives
         self.undo = Undo(self.nodes)
+        self.refusals: Any = None
 
     def needs(self) -> dict[Value, None]:
         """Values from before that this segment and its children need; views of them stand for what they show."""

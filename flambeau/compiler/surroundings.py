@@ -28,7 +28,7 @@ import sys
 import threading
 import types
 from collections import deque
-from collections.abc import Callable, Collection, Container
+from collections.abc import Callable, Collection, Container, Iterable
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,7 @@ _NAMESPACES = frozenset(("types", "argparse"))  # modules of Python's whose obje
 _VALUES = (*PLAIN, Tensor)
 _MOST = 20_000  # objects: beyond that a program is not watched, and so not compiled
 _DEEPEST = 8
+_COMPREHENSIONS = frozenset(("<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>"))  # parts of functions that have been seen
 _SHORT = 64  # elements of a dict or set that are all compared before each call, whatever they are
 _COMPUTED = frozenset(("getattr", "vars", "__dict__", "attrgetter"))  # by which code reads attributes whose names it does not have
 
@@ -177,13 +178,26 @@ class Surroundings:
 
     Args:
         older: ids of the tensors that are there before; None for any.
+        closures: functions with variables of other functions that are there before; None where they are to be found.
     Attributes:
         tensors: tensors found, by id. modules: modules found, by id.
         places: what is watched. reason: why the program cannot be watched, or was seen to do what cannot be replayed; None otherwise.
     """
 
-    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], older: Container[int] | None = None):
+    def __init__(
+        self,
+        function: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        older: Container[int] | None = None,
+        closures: Iterable[types.FunctionType] | None = None,
+    ):
         self._older = older
+        self._closures: dict[types.CodeType, list[types.FunctionType]] = {}
+        if closures is None:
+            closures = [each for each in gc.get_objects() if type(each) is types.FunctionType and each.__closure__ is not None]
+        for each in closures:
+            self._closures.setdefault(each.__code__, []).append(each)
         self.tensors: dict[int, Tensor] = {}
         self.modules: dict[int, Module] = {}
         self.places: list[Place] = []
@@ -202,6 +216,7 @@ class Surroundings:
         self.visit(function)
         for value in (*args, *kwargs.values()):
             self._argument(value)
+        self._passed: set[types.CodeType] = set()  # code that has been seen running and is of no interest
 
     # -- while it runs ----------------------------------------------------------------------------------------------------------
     def __enter__(self) -> Surroundings:
@@ -210,6 +225,7 @@ class Surroundings:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
+        self._closures = {}
         if hasattr(self._profile, "enable"):  # a profiler in C, which ``sys.setprofile`` does not take
             sys.setprofile(None)
             self._profile.enable()
@@ -219,9 +235,14 @@ class Surroundings:
     def _event(self, frame: Any, event: str, arg: Any) -> None:
         if event == "call":
             code = frame.f_code
+            if code in self._passed:
+                return
             if code.co_name == "__init__" and code.co_varnames:
                 made = frame.f_locals.get(code.co_varnames[0])
                 self._new[id(made)] = made
+            elif code in self._codes or _is_of_library(frame.f_globals.get("__name__")):
+                self._passed.add(code)
+                return
             if code not in self._codes and not _is_of_library(frame.f_globals.get("__name__")):
                 self._enter(frame, code)
         elif event == "c_call" and self.reason is None:
@@ -238,10 +259,11 @@ class Surroundings:
         if _is_importing(frame) or _is_collecting(frame):
             return
         self._codes.add(code)
-        free = set(code.co_freevars) - {"__class__"}
-        functions = [each for each in gc.get_referrers(code) if isinstance(each, types.FunctionType)] if free else []
+        functions = self._closures.get(code, ())
         for function in functions[:16]:
             self._closure(function)
+        if code.co_freevars and not functions and code.co_name not in _COMPREHENSIONS:
+            self._inner(code, frame.f_locals)
         self._code(code, frame.f_globals, frame.f_locals.get("self"))
         self._walk()
 
@@ -436,6 +458,15 @@ class Surroundings:
             if isinstance(content, types.ModuleType):
                 self._python_module(content, _names_of(function.__code__))
             self._pending.append((content, 1, f"variable {name}"))
+
+    def _inner(self, code: types.CodeType, scope: dict[str, Any]) -> None:
+        """The variables of other functions that a function has which the run made: they are new, or were seen where they are from."""
+        for name in code.co_freevars:
+            content = scope.get(name)
+            if name != "__class__" and not self._is_made(content):
+                if isinstance(content, types.ModuleType):
+                    self._python_module(content, _names_of(code))
+                self._pending.append((content, 1, f"variable {name}"))
 
     def _code(self, code: types.CodeType, scope: dict[str, Any], owner: Any) -> None:
         """Globals that code names."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -482,6 +483,65 @@ def test_errors_of_eager_calls_are_those_of_replays() -> None:
         with pytest.raises(KeyError):
             compiled(torch.ones(1))
     assert torch.core.state.thread.recorder is None if hasattr(torch, "core") else True
+
+
+REFUSING: dict[str, Any] = {
+    "embedding": lambda table, index: F.embedding(index, table),
+    "gather": lambda table, index: table.gather(0, index[:, None]),
+    "cross_entropy": lambda table, index: F.cross_entropy(table[:2], index),
+    "inv": lambda table, index: torch.linalg.inv(torch.diag(table[0, :2] + index % 4)),
+    "division": lambda table, index: 8 // (index % 4),
+    "binary_cross_entropy": lambda table, index: F.binary_cross_entropy(table[0, :2], index / 4.0),
+}
+
+
+@pytest.mark.parametrize("place", ("begin", "middle", "end", "behind a look"))
+@pytest.mark.parametrize("name", REFUSING)
+def test_calls_that_raise_leave_behind_what_eager_calls_leave(name: str, place: str) -> None:
+    def made(is_new: bool) -> Any:
+        weight, other, table, held = (
+            torch.ones(4, 3, requires_grad=True),
+            torch.ones(4, 3, requires_grad=True),
+            torch.zeros(5, 4),
+            torch.zeros(3),
+        )
+        other.grad = torch.ones(4, 3)
+
+        def step(x: Any, index: Any) -> Any:
+            other.grad = None
+            found = REFUSING[name](table, index) if place == "begin" else None
+            (x @ weight).square().sum().backward()
+            if place == "behind a look" and held.sum() > 1e9:
+                held.mul_(3)
+            x = F.dropout(x)
+            if place == "middle" or place == "behind a look":
+                found = REFUSING[name](table, index)
+            held.add_(1)
+            (x @ other).square().sum().backward()
+            if place == "end":
+                found = REFUSING[name](table, index)
+            held.mul_(2)
+            (x @ weight).sum().backward()
+            return (found.to(x.dtype).exp() * held.sum()).sum()  # for which it could wait
+
+        weight.grad = None if is_new else torch.zeros(4, 3)
+        return step, weight, other, held
+
+    x, good, bad = torch.ones(2, 4), torch.tensor([1, 2]), torch.tensor([4, 8])
+    for is_new in (True, False):
+        (step, *eager), (run, *own) = made(is_new), made(is_new)
+        run = torch.compile(run)
+        for i, index in enumerate((good, good, good, bad, good, bad)):
+            for function, tensors in ((step, eager), (run, own)):
+                tensors[0].grad = None if is_new else tensors[0].grad
+                torch.manual_seed(i)
+                with contextlib.suppress(IndexError, RuntimeError) if index is bad else contextlib.nullcontext():
+                    function(x, index)
+                    assert index is good
+                tensors.append(torch.rand(1))  # the generator has drawn as often
+            for one, two in zip(eager, own, strict=True):
+                assert torch.equal(one, two)
+                assert (one.grad is None) == (two.grad is None) and (one.grad is None or torch.equal(one.grad, two.grad))
 
 
 def test_an_interrupt_leaves_things_right() -> None:

@@ -31,7 +31,16 @@ def captured(function, *args):
     from flambeau.capture.launches import captured
     from flambeau.kernels.families.blas import alone
 
-    return captured(function, args, alone)
+    found = captured(function, args, alone)
+    if found is None:
+        return None
+    for made, wanted in zip(found[1], _listed(function(*args)), strict=True):
+        np.testing.assert_array_equal(made, wanted)
+    return found[0]
+
+
+def _listed(made):
+    return made if isinstance(made, tuple | list) else [made]
 
 
 @needs_kernels
@@ -105,13 +114,14 @@ def product_operands():
 def test_launches_that_are_seen_once_are_those_that_are_verified():
     from flambeau.capture.launches import seen_once
     from flambeau.kernels.compiler.pool import pool
+    from flambeau.kernels.families.blas import alone
 
     pool.start()
     count = 0
     for name, args in product_operands():
         for given in (args, [None if x is None else x.astype(np.float64) for x in args]):
             assert native.memory_use(name).only_launches
-            once, verified = seen_once(native.find(name), given), captured(native.find(name), *given)
+            once, verified = seen_once(native.find(name), given, alone), captured(native.find(name), *given)
             if once is None:
                 continue
             count += 1

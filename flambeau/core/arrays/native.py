@@ -97,8 +97,7 @@ class MemoryUse(NamedTuple):
     Attributes:
         overwrites: of so many of its first operands, the first result may lie over any: a row is read before it is written.
         scratch: names of operands over which it may write scratch memory of their size.
-        only_launches: whether, where it needs no memory but operands' and results', launches are all that it does, the same for whatever
-            contents.
+        only_launches: whether launches, the same for whatever contents, are all that it does, or all but filling memory of its own.
     """
 
     overwrites: int = 0
