@@ -461,6 +461,12 @@ def _unique(input: Any, sorted: bool = True, return_inverse: bool = False, retur
     return tuple(asked) if len(asked) > 1 else values
 
 
+def _unique_consecutive(input: Any, return_inverse: bool = False, return_counts: bool = False, dim: Any = None) -> Any:
+    values, inverse, counts = call("unique_consecutive", input, return_inverse, return_counts, dim)
+    asked = [values, *([inverse] if return_inverse else []), *([counts] if return_counts else [])]
+    return tuple(asked) if len(asked) > 1 else values
+
+
 @kernel("_unique2")
 def _unique2(self: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:
     found = torch("unique", self, sorted, return_inverse, return_counts)
@@ -476,6 +482,7 @@ def _no_derivative(grad: Any) -> Any:
 
 RULES["_unique2"] = {"self": _no_derivative}
 LEAVES["unique"] = _unique
+LEAVES["unique_consecutive"] = lambda *values: _unique_consecutive(*values)
 LEAVES["bincount"] = lambda input, weights=None, minlength=0: call("bincount", input, weights, minlength)
 kernel("bincount")(lambda self, weights=None, minlength=0: torch("bincount", self, weights, minlength))
 

@@ -312,8 +312,11 @@ class FakeTensorMode(TorchDispatchMode):
         name = func.name()
         if name == "aten::lift_fresh":
             return self._of_data(args[0])
-        if self.shape_env is not None and (name in _OF_VALUES or name in _OF_DYNAMIC_SHAPE or _takes_mask(name, args)):
-            if _constants(args, kwargs) is None and (made := self.shape_env.fakes.of_values(self, name, args)) is not NotImplemented:
+        if self.shape_env is not None and (name in _OF_VALUES or self.shape_env.fakes.has_unknown_length(name) or _takes_mask(name, args)):
+            if (
+                _constants(args, kwargs) is None
+                and (made := self.shape_env.fakes.of_values(self, func, args, kwargs)) is not NotImplemented
+            ):
                 return made
         if self.shape_env is not None and self.shape_env.fakes.concerns(args, kwargs):
             return self.shape_env.fakes.dispatch(self, func, args, kwargs)

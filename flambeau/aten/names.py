@@ -167,8 +167,21 @@ IMPLEMENTED["_to_cpu"] = lambda tensors: [tensor.cpu() for tensor in tensors]
 IMPLEMENTED["embedding_renorm"] = lambda self, indices, max_norm, norm_type: torch(
     "embedding_renorm_", self.clone(), indices, max_norm, norm_type
 )
+
+
+def _all_three(self: Any, found: Any, return_inverse: bool, return_counts: bool) -> Any:
+    """Values, inverse and counts, of which those that are not asked for are empty."""
+    nothing = torch("empty", [0], dtype=int64, device=self.device)
+    return found[0], found[1] if return_inverse else nothing, found[2] if return_counts else nothing
+
+
 IMPLEMENTED["unique_dim"] = lambda self, dim, sorted=True, return_inverse=False, return_counts=False: torch(
     "unique", self, sorted, True, True, dim
+)
+kernel("unique_consecutive")(
+    lambda self, return_inverse=False, return_counts=False, dim=None: _all_three(
+        self, torch("unique_consecutive", self, True, True, dim), return_inverse, return_counts
+    )
 )
 IMPLEMENTED["unique_dim_consecutive"] = lambda self, dim, return_inverse=False, return_counts=False: torch(
     "unique_consecutive", self, True, True, dim

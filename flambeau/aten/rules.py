@@ -495,8 +495,22 @@ def _where(condition: Any, input: Any = None, other: Any = None, out: Any = None
     return torch("where", condition, *made)
 
 
-def _repeat_interleave(input: Any, repeats: Any, dim: Any) -> Any:
+def _repeat_by_counts(input: Any, repeats: Any, dim: Any, output_size: Any) -> Any:
+    if dim is None:
+        input, dim = input.flatten(), 0
+    if not input.dim() or (repeats.dim() and repeats.shape[0] != input.shape[dim]):
+        return NotImplemented  # the composite complains, or makes more of it
+    if not repeats.dim():
+        repeats = repeats.expand(input.shape[dim])
+    return torch("index_select", input, dim, call("repeat_interleave.Tensor", repeats, output_size=output_size))
+
+
+def _repeat_interleave(input: Any, repeats: Any, dim: Any, output_size: Any = None) -> Any:
     """As often for each slice: a view with a further dimension, copied."""
+    if repeats is None:
+        return call("repeat_interleave.Tensor", input, output_size=output_size)
+    if isinstance(repeats, Tensor):
+        return _repeat_by_counts(input, repeats, dim, output_size)
     if repeats.__class__ is not int or repeats < 0 or not input.dim():
         return NotImplemented
     if dim is None:
@@ -508,7 +522,14 @@ def _repeat_interleave(input: Any, repeats: Any, dim: Any) -> Any:
 
 
 LEAVES["where"] = _where
-LEAVES["repeat_interleave"] = lambda *values: _repeat_interleave(*values[:3])
+LEAVES["repeat_interleave"] = lambda *values: _repeat_interleave(*values[:4])
+kernel("repeat_interleave.Tensor")(lambda repeats, *, output_size=None: torch("repeat_interleave", repeats, output_size=output_size))
+for _name in ("nonzero_static", "segment_reduce"):
+    kernel(_name)(lambda *args, name=_name, **kwargs: torch(name, *args, **kwargs))
+LEAVES["nonzero_static"] = lambda input, size, fill_value=-1: call("nonzero_static", input, size=size, fill_value=fill_value)
+LEAVES["segment_reduce"] = lambda data, reduce, *values: call(
+    "segment_reduce", data, reduce, **dict(zip("lengths indices offsets axis unsafe initial".split(), values, strict=True))
+)
 IMPLEMENTED["resize_"] = lambda self, size, *, memory_format=None: self.resize_(size, memory_format=memory_format)
 LEAVES["Tensor.bernoulli_"] = _bernoulli_
 for _name in ("bernoulli_.float", "bernoulli_.Tensor"):

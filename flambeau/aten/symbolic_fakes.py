@@ -203,18 +203,18 @@ def _sizes_among(args: Any, kwargs: Any) -> list[Any]:
 
 
 # ---- what depends on values
-def of_values(mode: Any, name: str, args: Any) -> Any:
+def of_values(mode: Any, func: Any, args: Any, kwargs: Any) -> Any:
     """The result of a kernel that needs values: numbers and sizes of which nothing is known; NotImplemented for others."""
-    env, x = mode.shape_env, args[0]
+    env, x, name = mode.shape_env, args[0], func.name()
+    if name in _OF_UNKNOWN_LENGTH:
+        bound = {argument.name: argument.default_value for argument in func._schema.arguments}
+        bound |= {argument.name: value for argument, value in zip(func._schema.arguments, args, strict=False)} | kwargs
+        return _OF_UNKNOWN_LENGTH[name](mode, x, bound)
     if name in ("aten::_local_scalar_dense", "aten::item"):
         if x._array.dtype.kind == "f":
             return env.create_unbacked_symfloat()
         number = env.create_unbacked_symint()
         return number if x._array.dtype.kind != "b" else SymbolicBool(Relation("!=", number.expr, 0), env)
-    if name == "aten::nonzero":
-        return _of_unknown_length(mode, x, (), (x._array.ndim,), np.dtype(np.int64))
-    if name == "aten::masked_select":
-        return _of_unknown_length(mode, x, (), (), x._array.dtype)
     if name == "aten::index.Tensor":
         used = [(d, index) for d, index in enumerate(args[1]) if index is not None]
         if len(used) == 1:
@@ -224,11 +224,69 @@ def of_values(mode: Any, name: str, args: Any) -> Any:
     return NotImplemented
 
 
+def _counts(mode: Any, x: Any, bound: dict[str, Any]) -> Any:
+    made = _of_unknown_length(mode, x, (), (), np.dtype(np.int64 if bound["weights"] is None else np.float64))
+    mode.shape_env.assume(Relation(">=", made._sizes[0].expr, bound["minlength"]))
+    return made
+
+
+def _classes(mode: Any, x: Any, bound: dict[str, Any]) -> Any:
+    if bound["num_classes"] >= 0:
+        return NotImplemented
+    return _of_unknown_length(mode, x, tuple(x.shape), (), x._array.dtype)
+
+
+def _repeated(mode: Any, x: Any, bound: dict[str, Any]) -> Any:
+    return NotImplemented if bound["output_size"] is not None else _of_unknown_length(mode, x, (), (), x._array.dtype)
+
+
+def _repeated_parts(mode: Any, x: Any, bound: dict[str, Any]) -> Any:
+    if bound["output_size"] is not None:
+        return NotImplemented
+    shape, dim = tuple(x.shape) if bound["dim"] is not None else (0,), bound["dim"] or 0
+    return _of_unknown_length(mode, x, shape[: dim % len(shape)], shape[dim % len(shape) + 1 :], x._array.dtype)
+
+
+def _distinct(mode: Any, x: Any, bound: dict[str, Any]) -> tuple[Any, ...]:
+    """Distinct elements or slices, which of them each one is, and how many there are; empty ones of what is not asked for."""
+    shape, dim = tuple(x.shape), bound.get("dim")
+    before, behind = ((), ()) if dim is None else (shape[: dim % len(shape)], shape[dim % len(shape) + 1 :])
+    values = _of_unknown_length(mode, x, before, behind, x._array.dtype)
+    count = values._sizes[len(before)]
+    sizes = (
+        (shape if dim is None else (shape[dim],)) if bound["return_inverse"] else (0,),
+        (count,) if bound["return_counts"] else (0,),
+    )
+    return values, *[_of_sizes(mode, each, x.device, np.dtype(np.int64)) for each in sizes]
+
+
+_OF_UNKNOWN_LENGTH: dict[str, Any] = {
+    "aten::bincount": _counts,
+    "aten::one_hot": _classes,
+    "aten::repeat_interleave.Tensor": _repeated,
+    "aten::masked_select": lambda mode, x, bound: _of_unknown_length(mode, x, (), (), x._array.dtype),
+    **dict.fromkeys(
+        ("aten::argwhere", "aten::nonzero"),
+        lambda mode, x, bound: _of_unknown_length(mode, x, (), (x._array.ndim,), np.dtype(np.int64)),
+    ),
+    "aten::repeat_interleave.self_Tensor": _repeated_parts,
+    **dict.fromkeys(("aten::_unique2", "aten::unique_dim", "aten::unique_consecutive", "aten::unique_dim_consecutive"), _distinct),
+}
+
+
+def has_unknown_length(name: str) -> bool:
+    """Whether a kernel's result has a size that depends on values."""
+    return name in _OF_UNKNOWN_LENGTH
+
+
+def _of_sizes(mode: Any, sizes: Any, device: Any, kind: np.dtype) -> Any:
+    example = tuple([mode.shape_env.in_world(size, 0) for size in sizes])
+    return symbolize(FakeTensor(mode, wrap(empty(example, kind)), device), sizes)
+
+
 def _of_unknown_length(mode: Any, x: Any, before: Any, behind: Any, kind: np.dtype) -> Any:
     """A tensor with a dimension of which nothing is known."""
-    sizes = (*before, mode.shape_env.create_unbacked_symint(0), *behind)
-    example = tuple([mode.shape_env.in_world(size, 0) for size in sizes])
-    return symbolize(FakeTensor(mode, wrap(empty(example, kind)), x.device), sizes)
+    return _of_sizes(mode, (*before, mode.shape_env.create_unbacked_symint(0), *behind), x.device, kind)
 
 
 # ---- what kernels assume about sizes without failing

@@ -242,6 +242,13 @@ WHOLE["nn.functional.softmax"] = WHOLE["nn.functional.log_softmax"] = divided
 WHOLE["nn.functional.linear"] = lambda input, weight, bias=None: ("linear", (input, weight, bias), {})
 
 
+@WHOLE("nn.functional.embedding")
+def _embedding(input: Any, weight: Any, padding_idx: Any = None, max_norm: Any = None, *options: Any) -> Any:
+    if max_norm is not None and _tracer() is not None:
+        raise NotImplementedError("embedding with max_norm, which writes to its table, is not supported while a program is traced")
+    return NotImplemented
+
+
 @WHOLE("nn.functional.embedding_bag")
 def _embedding_bag(
     input: Any,

@@ -8,7 +8,7 @@ from ..core.layout import contiguous_format
 from ..core.tensor import Tensor
 from .calls import _as_tensors
 from .rules import steps_of
-from .whole import WHOLE
+from .whole import WHOLE, divided
 
 
 # ---- shapes
@@ -18,6 +18,11 @@ def _sizes(shape: Any) -> list[Any]:
 
 
 WHOLE["Tensor.view"] = lambda input, *rest: _viewed(input, *rest)
+WHOLE["squeeze"] = lambda input, dim=None: ("squeeze.dims", (input, []), {}) if dim in ((), []) else NotImplemented
+WHOLE["repeat_interleave"] = lambda input, repeats=None, dim=None, *rest: (
+    NotImplemented if repeats is not None else ("repeat_interleave.Tensor", (input,), {"output_size": rest[0] if rest else None})
+)
+WHOLE["unique_consecutive"] = divided  # its kernel returns what is not asked for, too
 WHOLE["stft"] = lambda *values: ("stft.center", values, {})
 WHOLE["narrow"] = lambda input, dim, start, length: (
     ("narrow", (input, dim, start, length), {}) if isinstance(start, int) else ("narrow.Tensor", (input, dim, start, length), {})

@@ -109,8 +109,17 @@ def unlifted(program: Any, check_guards: bool) -> GraphModule:
     graph.output(tuple(results))
     names = program.module_call_graph[0].signature.forward_arg_names
     args_spec, kwargs_spec = spec.in_spec.children_specs
-    graph.set_codegen(_Arguments(names[: len(args_spec.children_specs)], list(kwargs_spec.context or ()), spec.in_spec, spec.out_spec))
+    named = list(kwargs_spec.context or ())
+    given = _positional(names[: len(names) - len(named)], len(args_spec.children_specs))
+    graph.set_codegen(_Arguments(given, named, spec.in_spec, spec.out_spec))
     return _exported_module(root, graph, spec)
+
+
+def _positional(names: list[str], count: int) -> list[str]:
+    """Names of arguments by position; those of ``*args`` are numbered."""
+    if len(names) == count or not names:
+        return names[:count]
+    return [*names[:-1], *[f"{names[-1]}_{k}" for k in range(count - len(names) + 1)]]
 
 
 def _store(graph: Graph, spec: Any, value: Node, attributes: dict[str, Node], by_name: dict[str, Node], nodes: dict[Node, Node]) -> None:

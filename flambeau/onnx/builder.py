@@ -24,6 +24,11 @@ ELEMENT_TYPES = {
 }  # fmt: skip
 
 
+# Nodes that have no truth values, in ONNX or in onnxruntime. Those of the second line do not return what they are given.
+_WITHOUT_TRUTHS = frozenset("Where Max Min Sign Mul Add ReduceMax ReduceMin TopK".split())
+_WITHOUT_TRUTHS_GIVEN = frozenset("ArgMax ArgMin Greater GreaterOrEqual Less LessOrEqual".split())
+
+
 def _as_pairs(array: np.ndarray) -> np.ndarray:
     """A complex array as a real one of pairs, as ONNX has it."""
     return np.stack([array.real, array.imag], -1)
@@ -106,6 +111,10 @@ class Builder:
             dtype, shape: of the result; those of the first input when None.
             count: of results; a list is returned for several. attributes: those of the node, without the ones that are None.
         """
+        if kind in _WITHOUT_TRUTHS or kind in _WITHOUT_TRUTHS_GIVEN:
+            data = inputs[1:] if kind == "Where" else inputs
+            if any(isinstance(value, Value) and value.dtype is dtypes.bool_ for value in data):
+                return self._of_truths(kind, inputs, dtype, shape, count, name, attributes)
         names = [value.name if isinstance(value, Value) else "" for value in inputs]
         while names and not names[-1]:
             names.pop()
@@ -122,6 +131,19 @@ class Builder:
         node = self.onnx.helper.make_node(kind, names, [value.name for value in made], name=self.fresh(f"node_{made[0].name}"), **given)
         self.nodes.append(node)
         return made[0] if count == 1 else made
+
+    def _of_truths(self, kind: str, inputs: Any, dtype: Any, shape: Any, count: int, name: str | None, attributes: Any) -> Any:
+        """A node of truth values that has none: of integers, whose first result is a truth value again where it is not an index."""
+        start = 1 if kind == "Where" else 0
+        numbers = [
+            self.cast(value, dtypes.int32) if k >= start and isinstance(value, Value) and value.dtype is dtypes.bool_ else value
+            for k, value in enumerate(inputs)
+        ]
+        if kind in _WITHOUT_TRUTHS_GIVEN:
+            return self.op(kind, *numbers, dtype=dtype, shape=shape, count=count, name=name, **attributes)
+        found = self.op(kind, *numbers, dtype=dtypes.int32, shape=shape, count=count, name=name, **attributes)
+        first = self.cast(found[0] if count > 1 else found, dtypes.bool_)
+        return [first, *found[1:]] if count > 1 else first
 
     def constant(self, value: Any, dtype: Any) -> Value:
         """A constant, the same one for the same value."""

@@ -12,7 +12,7 @@ import numpy as np
 from ..aten.overloads import OpOverload
 from ..autograd import no_grad
 from ..core import dtype as dtypes
-from ..core.checks import SymInt, sym_float, sym_max, sym_min
+from ..core.checks import SymInt, sym_float, sym_max, sym_min, sym_not
 from ..core.symbolic import expression_of
 from ..core.tensor import Tensor, wrap
 from ..export.calls_tree import live_nodes
@@ -30,6 +30,11 @@ from .translations import own_rows
 IR_VERSIONS = {18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12, 25: 13}
 # Arithmetic of sizes, and what it is in ONNX.
 _ARITHMETIC = {operator.add: "Add", operator.sub: "Sub", operator.mul: "Mul", sym_max: "Max", sym_min: "Min"}
+_COMPARISONS: dict[Any, str] = {
+    operator.eq: "Equal", operator.ne: "Equal", operator.lt: "Less", operator.le: "LessOrEqual", operator.gt: "Greater",
+    operator.ge: "GreaterOrEqual",
+}  # fmt: skip
+_LOGIC: dict[Any, str] = {operator.and_: "And", operator.or_: "Or", sym_not: "Not"}
 
 
 class Options:
@@ -246,11 +251,22 @@ class _Lowering(Builder):
             return self.op("Div", self.op("Sub", x, self.op("Mod", x, y)), y)
         if function is operator.mod:
             return self.op("Mod", *[self._number(arg) for arg in args], shape=())
+        if function in _COMPARISONS:
+            compared = self.op(_COMPARISONS[function], *self._alike(args), dtype=dtypes.bool_, shape=())
+            return self.op("Not", compared) if function is operator.ne else compared
+        if function in _LOGIC:
+            return self.op(_LOGIC[function], *[self.as_value(arg, dtypes.bool_) for arg in args], dtype=dtypes.bool_, shape=())
         if function is operator.truediv:
             return self.op("Div", *[self.as_value(arg, dtypes.float32) for arg in args], shape=())
         if function is sym_float:
             return self.cast(args[0], dtypes.float32)
         raise UnsupportedOperatorError(getattr(function, "__name__", str(function)), self.opset, None)
+
+    def _alike(self, numbers: list[Any]) -> list[Value]:
+        """Numbers as floats if there is one among them."""
+        values = [self._number(number) for number in numbers]
+        is_float = any(value.dtype.is_floating_point for value in values)
+        return [self.cast(value, dtypes.float32) for value in values] if is_float else values
 
     def _number(self, value: Any) -> Value:
         return value if isinstance(value, Value) else self.constant(value, dtypes.float32 if isinstance(value, float) else dtypes.int64)

@@ -16,6 +16,7 @@ from ..core.arrays.kinds import kind_of
 from ..core.calls.annotations import Tensor
 from ..core.calls.out import SILENT
 from ..core.calls.registry import composite, documented, method, op, view
+from ..core.checks import SymInt
 from ..core.layout import contiguous_format
 from ..core.shape import index_of, part_of, restrided, sizes_of, strided, with_strides, wrap_dim
 from ..core.state import grad_enabled
@@ -396,6 +397,8 @@ def tensor_split(
             raise RuntimeError(f"number of sections must be larger than 0, got {count}")
         small, extra = divmod(size, count)
         return _cut(input, dim, [i * small + min(i, extra) for i in range(count + 1)])
+    if any(isinstance(cut, SymInt) for cut in indices_or_sections):
+        return tuple([input[dim_key(dim, slice(a, b))] for a, b in pairwise([0, *indices_or_sections, size])])
     cuts = [slice(None, cut).indices(size)[1] for cut in indices_or_sections]
     return _cut(input, dim, [0, *cuts, size])
 

@@ -457,6 +457,130 @@ def test_what_onnx_has_no_operator_for_says_so(function: Callable[..., Any]) -> 
         torch.onnx.export(Called(function), (torch.eye(2),))
 
 
+def truths(n: int) -> tuple[Any, ...]:
+    return torch.randn(n, 4) > 0, torch.randn(n, 4) > 0
+
+
+def holed(n: int) -> tuple[Any, ...]:
+    made = torch.randn(n, 3)
+    made[0], made[1, 1] = -INF, NAN
+    return made, made.roll(1, 1)
+
+
+CORNERS: dict[str, tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]]]] = {
+    "extremes of truth values": (
+        lambda x, y: (
+            torch.maximum(x, y),
+            torch.minimum(x, y),
+            torch.fmax(x, y),
+            x.amax(1),
+            x.amin(),
+            x.max(1)[0],
+            x.clamp(False, True),
+        ),
+        truths,
+    ),
+    "arithmetic of truth values": (
+        lambda x, y: (
+            torch.add(x, y, alpha=False),
+            torch.outer(x[:, 0], y[:, 0]),
+            torch.where(x, y, ~x),
+            x.masked_fill(y, True),
+            torch.sort(x, 1)[0],
+            torch.diag_embed(x),
+            x.isnan(),
+            x.square(),
+        ),
+        truths,
+    ),
+    "NaN beside numbers": (lambda x, y: (torch.fmax(x, y), torch.fmin(x, y), torch.maximum(x, y)), special),
+    "angles": (lambda x, y: torch.atan2(x, y), special),
+    "rows of minus infinity": (lambda x, y: torch.ops.aten._safe_softmax(x, 1), holed),
+    "spread of one element": (
+        lambda x, y: (
+            torch.std_mean(x[:1], 0),
+            torch.var(x[:2], 0, correction=2),
+            torch.var_mean(x, 1),
+        ),
+        xy,
+    ),
+    "broadcast elements": (
+        lambda x, y: (
+            torch.take_along_dim(x, y[:1].argsort(1), 1),
+            torch.take_along_dim(x, y.argmax().reshape(1)),
+            torch.einsum("...A,...A->...", x[:, None], y),
+            torch.einsum("A...,...->A", x, torch.arange(4.0)),
+        ),
+        xy,
+    ),
+    "grids of images": (lambda x, y: torch.meshgrid(x[:, 0], y[0, :3], x[0, 0], indexing="xy"), xy),
+    "rounded to decimals": (lambda x, y: (x.round(decimals=2), (x * 100).round(decimals=-1)), xy),
+    "rolled flat": (lambda x, y: x.roll(3), xy),
+    "lines between tensors": (lambda x, y: torch.linspace(x.sum(), y.sum(), 5), xy),
+    "one example": (lambda x, y: (F.cross_entropy(x[0], torch.tensor(2)), F.nll_loss(x[0], torch.tensor(1), reduction="none")), xy),
+    "statistics of layers": (lambda x, y: torch.ops.aten.native_layer_norm(x, [4], None, None, 1e-5), xy),
+    "distinct elements": (
+        lambda i, j: (
+            i.unique(return_inverse=True, return_counts=True),
+            i.sort(1)[0].unique_consecutive(return_inverse=True, return_counts=True),
+            torch.nonzero_static(j, size=5),
+            torch.argwhere(j),
+        ),
+        whole,
+    ),
+    "counted elements": (
+        lambda i, j: (
+            torch.bincount(j.flatten(), minlength=2),
+            torch.bincount(j.flatten(), minlength=7),
+            F.one_hot(j),
+            i.repeat_interleave(j[0], 1),
+            i.repeat_interleave(torch.tensor(2), 0),
+            torch.repeat_interleave(j.flatten()),
+        ),
+        whole,
+    ),
+    "comparisons of sizes": (
+        lambda x, y: torch.cond(x.shape[0] > 3, lambda x: x + 1, lambda x: x - 1, (x,)),
+        xy,
+    ),
+    "masks of more dimensions": (lambda x, y: torch.masked_scatter(x[0], y > 1, x.flatten()), xy),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom")
+@pytest.mark.parametrize("name", CORNERS)
+def test_corners_give_what_operations_give(name: str) -> None:
+    torch.manual_seed(0)
+    agree(*CORNERS[name])
+
+
+def test_sounds_of_any_length() -> None:
+    window = torch.hann_window(8)
+
+    def spectra(s: Any) -> Any:
+        return (
+            torch.stft(s, 16, 4, 8, window=window, normalized=True, return_complex=True).abs(),
+            torch.stft(s[0], 16, window=torch.ones(16), center=False, onesided=False, return_complex=True),
+            torch.stft(s, 8, window=window, pad_mode="constant", return_complex=True),
+        )
+
+    first, second = torch.randn(2, 40), torch.randn(3, 56)
+    program = torch.onnx.export(Called(spectra), (first,), dynamic_shapes=(({0: "batch", 1: "length"},),))
+    for sound in (first, second):
+        for a, b in zip(spectra(sound), program(sound), strict=True):
+            torch.testing.assert_close(b, real(a), rtol=1e-4, atol=1e-4, check_stride=False)
+
+
+def test_what_onnxruntime_does_otherwise_says_so() -> None:
+    images = torch.randn(1, 1, 4, 4)
+    for function, given in (
+        (lambda x: F.interpolate(x, (3, 3), mode="bilinear", align_corners=True, antialias=True), images),
+        (lambda x: F.conv2d(x, x), torch.ones(1, 1, 2, 2, dtype=torch.int64)),
+    ):
+        with pytest.raises(torch.onnx.errors.SymbolicValueError):
+            torch.onnx.export(Called(function), (given,))
+
+
 NOTHING = torch.randn(0, 4)
 EDGES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "mean of nothing": (lambda x: (x.mean(), x.mean(0)), (NOTHING,)),

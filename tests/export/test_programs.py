@@ -400,3 +400,49 @@ def test_dimensions_count_from_the_end_too_and_must_be_there() -> None:
     assert program.module()(torch.ones(3, 6)).shape == (3, 6)
     with pytest.raises(IndexError, match="dimension 7"):
         export(nn.ReLU(), (torch.ones(3, 4),), dynamic_shapes=({7: Dim("n")},))
+
+
+class _Called(nn.Module):
+    def __init__(self, function: Any):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+
+def test_arguments_of_any_number_have_names_of_their_own() -> None:
+    x, y, z = torch.ones(2), torch.full((2,), 3.0), torch.full((2,), 5.0)
+    program = export(_Called(lambda x, y, *, z: x - y * z), (x, y), {"z": z})
+    assert torch.equal(program.module()(x, y, z=z), x - y * z)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, i: torch.nonzero_static(x, size=4),
+        lambda x, i: x.repeat_interleave(i, 0),
+        lambda x, i: x.repeat_interleave(i, 0, output_size=3),
+        lambda x, i: torch.repeat_interleave(i),
+        lambda x, i: torch.repeat_interleave(i, output_size=3),
+        lambda x, i: torch.segment_reduce(x, "max", lengths=i),
+        lambda x, i: x.unique(return_counts=True),
+        lambda x, i: x.unique_consecutive(return_counts=True),
+        lambda x, i: torch.bincount(i, minlength=5),
+        lambda x, i: torch.argwhere(x),
+        lambda x, i: torch.squeeze(x[None], ()),
+    ],
+)
+def test_nothing_of_the_examples_values_is_left_in_programs(function: Any) -> None:
+    program = export(_Called(function), (torch.tensor([0.0, 2.0, 2.0]), torch.tensor([0, 2, 1])))
+    for each in (program, program.run_decompositions()):
+        for given in ((torch.tensor([0.0, 2.0, 2.0]), torch.tensor([0, 2, 1])), (torch.tensor([3.0, 1.0, 0.0]), torch.tensor([2, 1, 0]))):
+            agree(_Called(function), each.module(), given)
+
+
+def test_what_needs_values_says_so() -> None:
+    x, i = torch.arange(5.0), torch.tensor([1, 3])
+    with pytest.raises(torch._dynamo.exc.UserError, match="data-dependent"):
+        export(_Called(torch.tensor_split), (x, i))
+    with pytest.raises(NotImplementedError, match="max_norm"):
+        export(_Called(lambda i, table: nn.functional.embedding(i, table, max_norm=1.0)), (i, torch.ones(4, 2)))

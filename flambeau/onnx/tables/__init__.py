@@ -60,6 +60,7 @@ def of_reduced_vectors(row: Callable[..., Any]) -> Callable[..., Any]:
 def row_of(func: Any) -> Callable[..., Any] | None:
     """The row of an overload; None where there is none."""
     from . import (  # noqa: F401  # they fill ROWS
+        counts,
         elementwise,
         factories,
         functions,

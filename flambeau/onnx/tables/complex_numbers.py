@@ -328,3 +328,42 @@ def _fft_c2r(b: Builder, z: Value, dim: Any, normalization: int, last_dim_size: 
     counts = [_count(b, whole, axis) for axis in axes]
     found = _scaled(b, _transformed(b, whole, last, True), counts, normalization)
     return b.op("Gather", found, b.constant(0, dtypes.int64), axis=z.rank, shape=b.shape)
+
+
+# ---- short-time transforms
+@row("stft")
+def _stft(
+    b: Builder, x: Value, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Value | None = None, *rest: Any
+) -> Value:
+    center, mode, *words = rest if len(rest) > 1 and isinstance(rest[1], str) else (False, "reflect", *rest)
+    normalized, onesided = (*words, *(False, None)[len(words) :])[:2]
+    if x.dtype.is_complex:
+        raise SymbolicValueError("stft of complex signals is not supported", x)
+    signal = x if x.rank == 2 else b.unsqueeze(x, [0])
+    if center:
+        word = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}.get(mode)
+        if word is None:
+            raise SymbolicValueError("stft with another padding than 'constant', 'reflect' and 'replicate' is not supported", mode)
+        filler = b.constant(0, x.dtype) if word == "constant" else None
+        signal = b.op("Pad", signal, b.ints([n_fft // 2] * 2), filler, b.ints([1]), mode=word, shape=(signal.shape[0], None))
+    step = b.constant(n_fft // 4 if hop_length is None else hop_length, dtypes.int64)
+    weights = _window(b, n_fft, n_fft if win_length is None else win_length, window, x.dtype)
+    half = int(onesided is not False)
+    bins = n_fft // 2 + 1 if half else n_fft
+    frames = b.op("STFT", signal, step, weights, b.constant(n_fft, dtypes.int64), onesided=half, shape=(signal.shape[0], None, bins, 2))
+    if normalized:
+        frames = b.op("Div", frames, b.constant(n_fft**0.5, x.dtype))
+    turned = b.transpose(frames, [0, 2, 1, 3])
+    found = of_pairs(turned if x.rank == 2 else b.squeeze(turned, [0]))
+    found.shape = b.shape
+    return found
+
+
+def _window(b: Builder, n_fft: int, length: int, window: Value | None, dtype: Any) -> Value:
+    """The window, in the middle of zeros where it is shorter."""
+    weights = b.constant(np.ones(length), dtype) if window is None else b.cast(window, dtype)
+    left = (n_fft - length) // 2
+    if length == n_fft:
+        return weights
+    made: Value = b.op("Pad", weights, b.ints([left, n_fft - length - left]), b.constant(0, dtype), shape=(n_fft,))
+    return made

@@ -28,7 +28,9 @@ _COPIES = "alias clone contiguous detach lift_fresh lift_fresh_copy positive res
 def _unary(name: str, kind: str) -> Callable[..., Any]:
     def translate(b: Builder, x: Value, **options: Any) -> Value:
         if name == "round" and options.get("decimals"):
-            raise SymbolicValueError("round to decimals has no counterpart in ONNX", options["decimals"])
+            scale, inverse = (b.constant(10.0 ** abs(options["decimals"]), x.dtype) for _ in range(2))
+            kinds = ("Mul", "Div") if options["decimals"] > 0 else ("Div", "Mul")
+            return b.op(kinds[1], b.op("Round", b.op(kinds[0], x, scale)), inverse)
         if name in ("ceil", "floor", "round") and not x.dtype.is_floating_point:
             return x
         result: Value = b.op(kind, x if name in _OF_INTEGERS else b.cast(x, b.dtype), name=name)
@@ -71,7 +73,8 @@ def _scaled(b: Builder, value: Value, alpha: Any) -> Value:
 def _arithmetic(kind: str) -> Callable[..., Any]:
     def translate(b: Builder, x: Any, y: Any, alpha: Any = 1) -> Value:
         if b.dtype is dtypes.bool_:
-            return b.op({"Add": "Or", "Mul": "And"}[kind], b.as_value(x, b.dtype), b.as_value(y, b.dtype), shape=b.shape)
+            y = b.as_value(y, b.dtype) if isinstance(alpha, Value) or alpha else b.constant(False, b.dtype)
+            return b.op({"Add": "Or", "Mul": "And"}[kind], b.as_value(x, b.dtype), y, shape=b.shape)
         right = _scaled(b, b.as_value(y, b.dtype), alpha)
         return b.op(kind, b.as_value(x, b.dtype), right, shape=b.shape)
 
@@ -130,17 +133,25 @@ def _pow(b: Builder, x: Any, y: Any) -> Value:
 
 @row("square")
 def _square(b: Builder, x: Value) -> Value:
+    x = b.cast(x, b.dtype)
     return b.op("Mul", x, x)
 
 
-@row("maximum", "fmax", "max.other")
-def _maximum(b: Builder, x: Value, y: Value) -> Value:
-    return b.op("Max", b.cast(x, b.dtype), b.cast(y, b.dtype), shape=b.shape)
+def _extreme(kind: str, passes_nan: bool) -> Callable[..., Any]:
+    def translate(b: Builder, x: Value, y: Value) -> Value:
+        x, y = b.cast(x, b.dtype), b.cast(y, b.dtype)
+        found: Value = b.op(kind, x, y, shape=b.shape)
+        if passes_nan or not b.dtype.is_floating_point:
+            return found
+        for one, other in ((x, y), (y, x)):
+            found = b.op("Where", b.op("IsNaN", one, dtype=dtypes.bool_), other, found, dtype=b.dtype, shape=b.shape)
+        return found
+
+    return translate
 
 
-@row("minimum", "fmin", "min.other")
-def _minimum(b: Builder, x: Value, y: Value) -> Value:
-    return b.op("Min", b.cast(x, b.dtype), b.cast(y, b.dtype), shape=b.shape)
+ROWS["maximum"], ROWS["minimum"] = ROWS["max.other"], ROWS["min.other"] = _extreme("Max", True), _extreme("Min", True)
+ROWS["fmax"], ROWS["fmin"] = _extreme("Max", False), _extreme("Min", False)
 
 
 def _comparison(kind: str, negated: bool = False) -> Callable[..., Any]:
@@ -183,8 +194,19 @@ _bits("or", "Or", "BitwiseOr")
 _bits("xor", "Xor", "BitwiseXor")
 ROWS["logical_not"] = lambda b, x: b.op("Not", b.cast(x, dtypes.bool_))
 ROWS["bitwise_not"] = lambda b, x: b.op("Not" if x.dtype is dtypes.bool_ else "BitwiseNot", x)
-ROWS["isnan"] = lambda b, x: b.op("IsNaN", x, dtype=dtypes.bool_)
-ROWS["isinf"] = lambda b, x: b.op("IsInf", x, dtype=dtypes.bool_)
+
+
+def _of_floats(kind: str) -> Callable[..., Any]:
+    def translate(b: Builder, x: Value) -> Value:
+        if not x.dtype.is_floating_point:
+            return b.expand(b.constant(False, dtypes.bool_), b.shape_of(x))
+        made: Value = b.op(kind, x, dtype=dtypes.bool_)
+        return made
+
+    return translate
+
+
+ROWS["isnan"], ROWS["isinf"] = _of_floats("IsNaN"), _of_floats("IsInf")
 
 
 @row("where")
@@ -366,20 +388,32 @@ ROWS["frac"] = lambda b, x: b.op("Sub", x, ROWS["trunc"](b, x))
 def _atan2(b: Builder, y: Value, x: Value) -> Value:
     y, x = b.cast(y, b.dtype), b.cast(x, b.dtype)
     zero, turn = b.constant(0, b.dtype), b.constant(math.pi, b.dtype)
-    angle = b.op("Atan", b.op("Div", y, x, shape=b.shape))
+    sizes = [b.op("Abs", each) for each in (y, x)]
+    equal = b.op("Equal", *sizes, dtype=dtypes.bool_, shape=b.shape)  # infinities, too: their quotient is NaN
+    signs = b.op("Mul", b.op("Sign", y), b.op("Sign", x), shape=b.shape)
+    angle = b.op("Atan", b.op("Where", equal, signs, b.op("Div", y, x, shape=b.shape), dtype=b.dtype, shape=b.shape))
+
+    def is_negative(value: Value) -> Value:
+        """Whether a number, or the inverse of a zero, is below 0."""
+        either = [b.op("Less", each, zero, dtype=dtypes.bool_) for each in (value, b.op("Reciprocal", value))]
+        found: Value = b.op("Or", *either)
+        return found
 
     def choose(condition: Value, yes: Value, no: Value) -> Value:
         chosen: Value = b.op("Where", condition, yes, no, dtype=b.dtype, shape=b.shape)
         return chosen
 
-    behind = choose(b.op("Less", y, zero, dtype=dtypes.bool_), b.op("Sub", angle, turn), b.op("Add", angle, turn))
+    behind = choose(is_negative(y), b.op("Sub", angle, turn), b.op("Add", angle, turn))
     upright = b.op("Mul", b.op("Sign", y), b.constant(math.pi / 2, b.dtype))
-    right, left = b.op("Greater", x, zero, dtype=dtypes.bool_), b.op("Less", x, zero, dtype=dtypes.bool_)
+    right, left = b.op("Greater", x, zero, dtype=dtypes.bool_), is_negative(x)
+    upright = b.op("Add", upright, b.op("Mul", x, zero, shape=b.shape), shape=b.shape)  # NaN where x is
     return choose(right, angle, choose(left, behind, upright))
 
 
 @row("nan_to_num")
 def _nan_to_num(b: Builder, x: Value, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Value:
+    if not x.dtype.is_floating_point:
+        return x
     limits = np.finfo(x.dtype.numpy)
     infinity = b.constant(math.inf, x.dtype)
     for found, value in (

@@ -67,13 +67,20 @@ def _arange(b: Builder, *bounds: Any, **options: Any) -> Value:
 
 @row("eye")
 def _eye(b: Builder, n: Any, m: Any = None, **options: Any) -> Value:
-    zeros = b.expand(b.constant(0, b.dtype), b.sizes([n, n if m is None else m]))
-    return b.op("EyeLike", zeros, dtype_=None) if b.dtype is not dtypes.bool_ else b.cast(zeros, b.dtype)
+    kind = dtypes.int64 if b.dtype is dtypes.bool_ else b.dtype
+    zeros = b.expand(b.constant(0, kind), b.sizes([n, n if m is None else m]))
+    return b.cast(b.op("EyeLike", zeros), b.dtype)
 
 
 @row("linspace")
 def _linspace(b: Builder, start: Any, end: Any, steps: int, **options: Any) -> Value:
-    return b.constant(np.linspace(start, end, steps), b.dtype)
+    if not isinstance(start, Value) and not isinstance(end, Value):
+        return b.constant(np.linspace(start, end, steps), b.dtype)
+    exact = b.dtype if b.dtype.is_floating_point else dtypes.float64
+    first, last = b.as_value(start, exact), b.as_value(end, exact)
+    shares = np.linspace(0, 1, steps)
+    parts = [b.op("Mul", each, b.constant(share, exact), shape=b.shape) for each, share in ((first, 1 - shares), (last, shares))]
+    return b.cast(b.op("Add", *parts), b.dtype)
 
 
 # ---- random numbers

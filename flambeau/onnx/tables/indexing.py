@@ -38,8 +38,21 @@ def _gather(b: Builder, x: Value, dim: int, index: Value, *, sparse_grad: bool =
 @row("take_along_dim")
 def _take_along_dim(b: Builder, x: Value, indices: Value, dim: Any = None) -> Value:
     if dim is None:
-        raise SymbolicValueError("take_along_dim of the flattened tensor is not supported", dim)
-    return b.op("GatherElements", x, indices, axis=dim % x.rank, shape=b.shape)
+        flat = [b.op("Reshape", each, b.ints([-1]), shape=(None,)) for each in (x, indices)]
+        return b.op("GatherElements", *flat, axis=0, shape=b.shape)
+    axis, wide = dim % x.rank, _wider(x, indices)
+    if any(size != wide[d] for each in (x, indices) for d, size in enumerate(each.shape) if d != axis):
+        kept = (*wide[:axis], 1, *wide[axis + 1 :])
+        parts = [b.slice(each, axis, 0, 1, shape=(*each.shape[:axis], 1, *each.shape[axis + 1 :])) for each in (x, indices)]
+        total = b.op("Or", *[b.op("Equal", part, part, dtype=dtypes.bool_) for part in parts], shape=kept)
+        x, indices = (_widened(b, each, total) for each in (x, indices))
+    return b.op("GatherElements", x, indices, axis=axis, shape=b.shape)
+
+
+def _widened(b: Builder, x: Value, like: Value) -> Value:
+    """A tensor broadcast to another one."""
+    sizes = b.op("Shape", like, dtype=dtypes.int64, shape=(like.rank,))
+    return b.expand(x, sizes, _wider(x, like))
 
 
 @row("scatter.src", "scatter.value")
@@ -233,16 +246,27 @@ def _slice_scatter(b: Builder, x: Value, source: Value, dim: int = 0, start: Any
 @row("one_hot")
 @of_vectors
 def _one_hot(b: Builder, x: Value, num_classes: int = -1) -> Value:
+    depth = b.ints([num_classes])
     if num_classes < 0:
-        raise SymbolicValueError("one_hot needs the number of classes", num_classes)
-    return b.op("OneHot", x, b.ints([num_classes]), b.ints([0, 1]), axis=-1, dtype=dtypes.int64, shape=b.shape)
+        depth = b.op(
+            "Add", b.op("ReduceMax", b.op("Reshape", x, b.ints([-1]), shape=(None,)), b.ints([0]), keepdims=1, shape=(1,)), b.ints([1])
+        )
+    return b.op("OneHot", x, depth, b.ints([0, 1]), axis=-1, dtype=dtypes.int64, shape=b.shape)
 
 
-@row("nonzero")
+@row("nonzero", "argwhere")
 def _nonzero(b: Builder, x: Value) -> Value:
     if not x.rank:
-        raise SymbolicValueError("nonzero of a tensor without dimensions is not supported", x)
+        rows = _nonzero(b, b.unsqueeze(x, [0]))
+        return b.slice(rows, 1, 0, 0, shape=(None, 0))
     return b.transpose(b.op("NonZero", x, dtype=dtypes.int64, shape=(x.rank, None)), [1, 0])
+
+
+@row("nonzero_static")
+def _nonzero_static(b: Builder, x: Value, *, size: Any, fill_value: int = -1) -> Value:
+    filler = b.expand(b.constant(fill_value, dtypes.int64), b.sizes([size, x.rank]))
+    rows = b.op("Concat", _nonzero(b, x), filler, axis=0, shape=(None, x.rank))
+    return b.slice(rows, 0, 0, size, shape=b.shape)
 
 
 ROWS["item"] = ROWS["_local_scalar_dense"] = lambda b, x: x

@@ -34,7 +34,10 @@ def _matmul(b: Builder, x: Value, y: Value) -> Value:
 
 @row("addmm")
 def _addmm(b: Builder, x: Value, left: Value, right: Value, *, beta: Any = 1, alpha: Any = 1) -> Value:
-    return b.op("Gemm", left, right, x, alpha=float(alpha), beta=float(beta), shape=b.shape)
+    if b.dtype.is_floating_point:
+        return b.op("Gemm", left, right, x, alpha=float(alpha), beta=float(beta), shape=b.shape)
+    made: Value = ROWS["baddbmm"](b, x, left, right, beta=beta, alpha=alpha)
+    return made
 
 
 @row("baddbmm")
@@ -42,7 +45,7 @@ def _baddbmm(b: Builder, x: Value, left: Value, right: Value, *, beta: Any = 1, 
     product = b.op("MatMul", left, right, shape=b.shape)
     product = product if alpha == 1 else b.op("Mul", product, b.constant(alpha, x.dtype))
     x = x if beta == 1 else b.op("Mul", x, b.constant(beta, x.dtype))
-    return b.op("Add", product, x)
+    return b.op("Add", product, x, shape=b.shape)
 
 
 @row("addmv")
@@ -63,6 +66,11 @@ def _listed(value: Any, rank: int) -> list[int]:
     return found * rank if len(found) == 1 else found
 
 
+def _check_floats(b: Builder, x: Value) -> None:
+    if not x.dtype.is_floating_point:
+        raise SymbolicValueError(f"ONNX has no {b.name} of integers", x)
+
+
 def _batched(b: Builder, x: Value, rank: int, run: Callable[[Value], Value]) -> Value:
     """A layer of images for a single one, too."""
     if x.rank == rank + 2:
@@ -72,6 +80,7 @@ def _batched(b: Builder, x: Value, rank: int, run: Callable[[Value], Value]) -> 
 
 
 def _convolve(b: Builder, x: Value, weight: Value, bias: Value | None, stride: Any, padding: Any, dilation: Any, groups: int) -> Value:
+    _check_floats(b, x)
     rank = weight.rank - 2
     strides, dilations = _listed(stride, rank), _listed(dilation, rank)
     pads: Any = None
@@ -117,6 +126,7 @@ def _conv_transpose(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Value:
+    _check_floats(b, x)
     rank = weight.rank - 2
 
     def run(image: Value) -> Value:
@@ -285,14 +295,15 @@ def _batch_norm(
         centred = b.op("Sub", x, average)
         spread = b.op("ReduceMean", b.op("Mul", centred, centred), b.ints(dims), keepdims=1, shape=kept)
         scale = b.op("Reciprocal", b.op("Sqrt", b.op("Add", spread, b.constant(eps, x.dtype))))
+        parts = [b.squeeze(average, dims), b.squeeze(scale, dims)]
         sizes = (channels, *[1] * (x.rank - 2))
         found = b.op("Mul", centred, scale, shape=x.shape)
         for kind, value in (("Mul", weight), ("Add", bias)):
             found = b.op(kind, found, b.op("Reshape", value, b.ints(sizes), shape=sizes))
-        mean, variance = b.squeeze(average, dims), b.squeeze(spread, dims)
     else:
         found = b.op("BatchNormalization", x, weight, bias, mean, variance, epsilon=eps, shape=x.shape)
-    return found if b.name == "batch_norm" else [found, mean, variance]
+        parts = [b.constant(np.zeros(0), x.dtype)] * 2  # without training nothing is saved
+    return found if b.name == "batch_norm" else [found, *parts]
 
 
 def _normalized_by(
@@ -312,7 +323,18 @@ def _layer_norm(
 ) -> Any:
     scale = weight or b.constant(np.ones(sizes), x.dtype)
     found = b.op("LayerNormalization", x, scale, bias, axis=-len(sizes), epsilon=eps)
-    return found if b.name == "layer_norm" else [found, x, x]
+    if b.name == "layer_norm":
+        return found
+    return [found, *(_statistics(b, x, list(range(x.rank - len(sizes), x.rank)), eps) if b.uses_part(1) or b.uses_part(2) else (x, x))]
+
+
+def _statistics(b: Builder, x: Value, axes: list[int], eps: float) -> tuple[Value, Value]:
+    """Means over dimensions, and inverse standard deviations."""
+    kept = [1 if d in axes else size for d, size in enumerate(x.shape)]
+    mean = b.op("ReduceMean", x, b.ints(axes), keepdims=1, shape=kept)
+    centred = b.op("Sub", x, mean)
+    spread = b.op("ReduceMean", b.op("Mul", centred, centred), b.ints(axes), keepdims=1, shape=kept)
+    return mean, b.op("Reciprocal", b.op("Sqrt", b.op("Add", spread, b.constant(eps, x.dtype))))
 
 
 @row("rms_norm")
@@ -346,9 +368,11 @@ def _group_norm(
 def _native_group_norm(
     b: Builder, x: Value, weight: Value | None, bias: Value | None, n: Any, c: Any, area: Any, groups: int, eps: float
 ) -> list[Value]:
+    parts: Any = (x, x)
     if b.uses_part(1) or b.uses_part(2):
-        raise SymbolicValueError("the statistics of group_norm are not supported", b.name)
-    return [_group_norm(b, x, groups, weight, bias, eps), x, x]
+        grouped = b.op("Reshape", x, b.ints([0, groups, -1]), shape=(x.shape[0], groups, None))
+        parts = [b.squeeze(part, [2]) for part in _statistics(b, grouped, [2], eps)]
+    return [_group_norm(b, x, groups, weight, bias, eps), *parts]
 
 
 @row("instance_norm")
@@ -445,11 +469,14 @@ def _kernel_attention(b: Builder, query: Value, key: Value, value: Value, *args:
 
 # ---- resampling
 def _resize(mode: str, has_corners: bool) -> Callable[..., Any]:
-    def translate(b: Builder, x: Value, sizes: Any, *rest: Any) -> Value:
+    def translate(b: Builder, x: Value, output_size: Any, *rest: Any, **options: Any) -> Value:
+        sizes, rest = output_size, (*rest, *options.values())
         corners, scales = (rest[0], rest[1:]) if has_corners else (False, rest)
         factors = next((scale for scale in scales if scale is not None), None)
         if isinstance(factors, float):
             factors = list(scales)
+        if corners and b.name.endswith("_aa"):
+            raise SymbolicValueError("onnxruntime smooths otherwise with align_corners and antialias", b.name)
         words: dict[str, Any] = {"mode": mode, "cubic_coeff_a": -0.75 if mode == "cubic" else None}
         if b.name.endswith("_aa"):
             words |= {"antialias": 1, "cubic_coeff_a": -0.5 if mode == "cubic" else None, "exclude_outside": 1}
@@ -459,7 +486,7 @@ def _resize(mode: str, has_corners: bool) -> Callable[..., Any]:
             words |= {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
         else:
             words |= {"coordinate_transformation_mode": "align_corners" if corners else "half_pixel"}
-        if sizes is not None:
+        if sizes is not None and (corners or not factors or None in factors):
             lead = sizes_of(b, x, [0, 1])
             return b.op("Resize", x, None, None, b.sizes([*lead, *sizes]), shape=b.shape, **words)
         scale = b.constant([1.0, 1.0, *(factors or ())], dtypes.float32)

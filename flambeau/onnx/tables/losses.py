@@ -79,6 +79,19 @@ def _of_nothing(b: Builder, target: Value, dtype: Any, reduction: int) -> Value 
     return b.constant(float("nan") if reduction == 1 else 0.0 if reduction else np.zeros(b.shape), dtype)
 
 
+def _class_loss(b: Builder, kind: str, x: Value, target: Value, weight: Value | None, reduction: int, ignore_index: int) -> Value:
+    """A loss of ONNX's that has classes; of one example too, which ONNX has as a batch."""
+    nothing = _of_nothing(b, target, x.dtype, reduction)
+    if nothing is not None:
+        return nothing
+    is_one = x.rank == 1
+    if is_one:
+        x, target = b.unsqueeze(x, [0]), b.op("Reshape", target, b.ints([1]), shape=(1,))
+    shape = (1,) if is_one and not reduction else b.shape
+    found: Value = b.op(kind, x, target, weight, reduction=_WORDS[reduction], ignore_index=ignore_index, shape=shape)
+    return b.squeeze(found, [0]) if is_one and not reduction else found
+
+
 @row("cross_entropy_loss")
 def _cross_entropy(
     b: Builder,
@@ -91,18 +104,12 @@ def _cross_entropy(
 ) -> Value:
     if target.dtype.is_floating_point or label_smoothing:
         return _soft_cross_entropy(b, x, target, weight, reduction, ignore_index, label_smoothing)
-    nothing = _of_nothing(b, target, x.dtype, reduction)
-    if nothing is not None:
-        return nothing
-    return b.op("SoftmaxCrossEntropyLoss", x, target, weight, reduction=_WORDS[reduction], ignore_index=ignore_index, shape=b.shape)
+    return _class_loss(b, "SoftmaxCrossEntropyLoss", x, target, weight, reduction, ignore_index)
 
 
 @row("nll_loss", "nll_loss_nd", "nll_loss2d")
 def _nll_loss(b: Builder, x: Value, target: Value, weight: Value | None = None, reduction: int = 1, ignore_index: int = -100) -> Value:
-    nothing = _of_nothing(b, target, x.dtype, reduction)
-    if nothing is not None:
-        return nothing
-    return b.op("NegativeLogLikelihoodLoss", x, target, weight, reduction=_WORDS[reduction], ignore_index=ignore_index, shape=b.shape)
+    return _class_loss(b, "NegativeLogLikelihoodLoss", x, target, weight, reduction, ignore_index)
 
 
 @row("binary_cross_entropy_with_logits")
@@ -159,13 +166,14 @@ def _triplet_margin_loss(
     reduction: int = 1,
 ) -> Value:
     def distance(x: Value, y: Value) -> Value:
+        x, y = b.cast(x, b.dtype), b.cast(y, b.dtype)
         apart = b.op("Add", b.op("Sub", x, y, shape=_wider(x, y)), b.constant(eps, x.dtype))
         return vector_norm(b, apart, p, [-1], shape=apart.shape[:-1])
 
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = b.op("Min", far, distance(positive, negative))
-    losses = b.op("Relu", b.op("Add", b.op("Sub", near, far, shape=_wider(near, far)), b.constant(margin, anchor.dtype)))
+    losses = b.op("Relu", b.op("Add", b.op("Sub", near, far, shape=_wider(near, far)), b.constant(margin, b.dtype)))
     return _reduced(b, losses, reduction)
 
 
@@ -173,7 +181,7 @@ def _triplet_margin_loss(
 def _multi_margin_loss(
     b: Builder, x: Value, target: Value, p: Any = 1, margin: Any = 1, weight: Value | None = None, reduction: int = 1
 ) -> Value:
-    rows, target = (x, target) if x.rank == 2 else (b.unsqueeze(x, [0]), b.op("Reshape", target, b.ints([1]), shape=(1,)))
+    rows, target = (x, target) if x.rank == 2 else (_as_row(b, x), b.op("Reshape", target, b.ints([1]), shape=(1,)))
     classes = rows.size(1)
     if classes is None:
         raise SymbolicValueError("multi_margin_loss of a symbolic number of classes is not supported", x)
@@ -186,7 +194,12 @@ def _multi_margin_loss(
     is_right = b.op("Equal", column, b.ints(range(classes)), dtype=dtypes.bool_, shape=rows.shape)
     over = b.op("Where", is_right, b.constant(0, x.dtype), over, dtype=x.dtype)
     losses = b.op("Div", _reduce_rows(b, over), b.constant(classes, x.dtype))
-    return _reduced(b, losses if x.rank == 2 else b.squeeze(losses, [0]), reduction)
+    return _reduced(b, losses if x.rank == 2 or target.rank else b.squeeze(losses, [0]), reduction)
+
+
+def _as_row(b: Builder, x: Value) -> Value:
+    """A vector, or a number, as a matrix of one row."""
+    return b.unsqueeze(x, [0] if x.rank else [0, 1])
 
 
 def _reduce_rows(b: Builder, x: Value) -> Value:
@@ -197,7 +210,7 @@ def _reduce_rows(b: Builder, x: Value) -> Value:
 @row("multilabel_margin_loss", "multilabel_margin_loss_forward")
 def _multilabel_margin_loss(b: Builder, x: Value, target: Value, reduction: int = 1) -> Any:
     """Each class that is named before the first -1 against each that is not."""
-    rows, named = (x, target) if x.rank == 2 else (b.unsqueeze(x, [0]), b.unsqueeze(target, [0]))
+    rows, named = (x, target) if x.rank == 2 else (_as_row(b, x), _as_row(b, target))
     classes = rows.size(1)
     if classes is None:
         raise SymbolicValueError("multilabel_margin_loss of a symbolic number of classes is not supported", x)

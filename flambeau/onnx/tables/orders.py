@@ -11,7 +11,7 @@ from ..builder import Builder, Value
 from ..errors import SymbolicValueError
 from . import of_reduced_vectors, of_vectors, row
 from .elementwise import promoted
-from .shapes import merged, sizes_of
+from .shapes import sizes_of
 
 
 # ---- the k-th of the elements
@@ -212,36 +212,3 @@ def _cummax(b: Builder, x: Value, dim: int) -> list[Value]:
 @of_vectors
 def _cummin(b: Builder, x: Value, dim: int) -> list[Value]:
     return _extreme_so_far(b, x, dim % x.rank, "Less")
-
-
-# ---- counts
-@row("histc")
-def _histc(b: Builder, x: Value, bins: int = 100, min: Any = 0, max: Any = 0) -> Value:
-    flat = b.op("Reshape", x, b.ints([-1]), shape=(None,))
-    if min == max:
-        raise SymbolicValueError("histc needs its bounds", (min, max))
-    low, high, width = (b.constant(value, x.dtype) for value in (min, max, max - min))
-    inside = b.op(
-        "And",
-        b.op("GreaterOrEqual", flat, low, dtype=dtypes.bool_),
-        b.op("LessOrEqual", flat, high, dtype=dtypes.bool_),
-    )
-    kept = b.op("Compress", flat, inside, axis=0, shape=(None,))
-    scaled = b.op("Div", b.op("Mul", b.op("Sub", kept, low), b.constant(bins, x.dtype)), width)
-    places = b.op("Min", b.cast(b.op("Floor", scaled), dtypes.int64), b.constant(bins - 1, dtypes.int64))
-    ones = b.expand(b.constant(1, x.dtype), b.op("Shape", places, dtype=dtypes.int64, shape=(1,)), (None,))
-    return b.op("ScatterElements", b.constant([0] * bins, x.dtype), places, ones, axis=0, reduction="add")
-
-
-# ---- repeated elements
-@row("repeat_interleave.self_int")
-def _repeat_interleave(b: Builder, x: Value, repeats: Any, dim: int | None = None, *, output_size: Any = None) -> Value:
-    if dim is None or not x.rank:
-        x, dim = b.op("Reshape", x, b.ints([-1]), shape=(None,)), 0
-    axis = dim % x.rank
-    wide = b.unsqueeze(x, [axis + 1])
-    times: list[Any] = [1] * wide.rank
-    times[axis + 1] = repeats
-    size = None if isinstance(repeats, Value) else repeats
-    tiled = b.op("Tile", wide, b.sizes(times), shape=[*x.shape[: axis + 1], size, *x.shape[axis + 1 :]])
-    return merged(b, tiled, axis, axis + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -76,10 +77,17 @@ def _moments(b: Builder, x: Value, dim: Any, correction: Any, keepdim: bool) -> 
     """The variance and the mean."""
     axes = b.axes(dim, x.rank)
     kept = [1 if d in axes else size for d, size in enumerate(x.shape)]
+    if any(x.shape[axis] == 0 for axis in axes):  # onnxruntime's mean of nothing is 0
+        nothing = b.op("Div", b.op("ReduceSum", x, b.ints(axes), keepdims=int(keepdim), shape=b.shape), b.constant(0, x.dtype))
+        return nothing, nothing
     mean = b.op("ReduceMean", x, b.ints(axes), keepdims=1, shape=kept)
     centred = b.op("Sub", x, mean)
     variance = b.op("ReduceMean", b.op("Mul", centred, centred), b.ints(axes), keepdims=int(keepdim), shape=b.shape)
-    if correction:
+    if correction and all(x.size(axis) is not None for axis in axes):
+        count = math.prod(x.shape[axis] for axis in axes)
+        factor = count / (count - correction) if count > correction else math.inf
+        variance = b.op("Mul", variance, b.constant(factor, x.dtype), shape=b.shape)
+    elif correction:
         sizes = b.op("Gather", b.shape_of(x), b.ints(axes), axis=0, dtype=dtypes.int64, shape=(len(axes),))
         count = b.cast(b.op("ReduceProd", sizes, keepdims=0, dtype=dtypes.int64, shape=()), x.dtype)
         rest = b.op("Max", b.op("Sub", count, b.constant(correction, x.dtype)), b.constant(0, x.dtype))
@@ -143,8 +151,21 @@ def _soft(kind: str) -> Callable[..., Any]:
     return translate
 
 
-for _name in ("softmax.int", "_softmax", "_safe_softmax", "special_softmax"):
+for _name in ("softmax.int", "_softmax", "special_softmax"):
     ROWS[_name] = _soft("Softmax")
+
+
+@row("_safe_softmax")
+def _safe_softmax(b: Builder, x: Value, dim: int, dtype: Any = None) -> Value:
+    """0 where all of a row is minus infinity."""
+    soft, x = _soft("Softmax")(b, x, dim, dtype), b.cast(x, b.dtype)
+    axes = b.ints([dim % x.rank] if x.rank else [])
+    kept = [1 if x.rank and d == dim % x.rank else size for d, size in enumerate(x.shape)]
+    most = b.op("ReduceMax", x, axes, keepdims=1, shape=kept) if x.rank else x
+    is_empty = b.op("Equal", most, b.constant(-math.inf, x.dtype), dtype=dtypes.bool_)
+    return b.op("Where", is_empty, b.constant(0, x.dtype), soft, dtype=x.dtype, shape=x.shape)
+
+
 for _name in ("log_softmax.int", "_log_softmax", "special_log_softmax"):
     ROWS[_name] = _soft("LogSoftmax")
 
@@ -185,9 +206,27 @@ def _argsort(b: Builder, x: Value, dim: int = -1, descending: bool = False, **op
 
 @row("einsum")
 def _einsum(b: Builder, equation: str, operands: list[Value], path: Any = None) -> Value:
-    if any(letter.isupper() for letter in equation):
-        raise SymbolicValueError("onnxruntime has no upper-case letters in equations", equation)
-    return b.op("Einsum", *operands, equation=equation.replace(" ", ""), shape=b.shape)
+    return b.op("Einsum", *operands, equation=_plain_equation(equation, operands), shape=b.shape)
+
+
+def _plain_equation(equation: str, operands: list[Value]) -> str:
+    """An equation in lower-case letters, with a result, and with letters for the dimensions of ellipses, which may be of other numbers."""
+    given, arrow, result = equation.replace(" ", "").partition("->")
+    terms = given.split(",")
+    letters = {letter for letter in equation if letter.isalpha()}
+    free = [letter for letter in "abcdefghijklmnopqrstuvwxyz" if letter not in letters]
+    widths = [value.rank - sum(letter.isalpha() for letter in term) for term, value in zip(terms, operands, strict=True)]
+    most = max([width for term, width in zip(terms, widths, strict=True) if "..." in term], default=0)
+    if len(free) < most + sum(letter.isupper() for letter in letters):
+        raise SymbolicValueError("an equation of more than 26 letters is not supported", equation)
+    dots = [free.pop() for _ in range(most)]
+    if not arrow:
+        result = "..." * ("..." in given) + "".join(sorted(letter for letter in letters if given.count(letter) == 1))
+    lower = str.maketrans({letter: free.pop() for letter in sorted(letters) if letter.isupper()})
+    terms = [
+        term.replace("...", "".join(dots[most - width :])) if "..." in term else term for term, width in zip(terms, widths, strict=True)
+    ]
+    return f"{','.join(terms)}->{result.replace('...', ''.join(dots))}".translate(lower)
 
 
 @row("count_nonzero")
@@ -197,6 +236,10 @@ def _count_nonzero(b: Builder, x: Value, dim: Any = None) -> Value:
 
 @row("trace")
 def _trace(b: Builder, x: Value) -> Value:
+    rows, columns = x.size(0), x.size(1)
+    if rows is not None and columns is not None and rows != columns:
+        for axis in (0, 1):
+            x = b.slice(x, axis, 0, min(rows, columns), shape=(*x.shape[:axis], min(rows, columns), *x.shape[axis + 1 :]))
     return b.op("Einsum", x, equation="ii->", shape=())
 
 

@@ -90,6 +90,8 @@ def _movedim(b: Builder, x: Value, source: Any, destination: Any) -> Value:
 
 @row("squeeze", "squeeze_copy")
 def _squeeze(b: Builder, x: Value, dim: Any = None) -> Value:
+    if isinstance(dim, (tuple, list)) and not dim:
+        return x
     return b.squeeze(x, [d for d in b.axes(dim, x.rank) if x.rank and x.size(d) == 1])
 
 
@@ -205,7 +207,8 @@ def _flip(b: Builder, x: Value, dims: Any) -> Value:
 @row("roll")
 def _roll(b: Builder, x: Value, shifts: Any, dims: Any = ()) -> Value:
     if not dims:
-        raise SymbolicValueError("roll of the flattened tensor is not supported", dims)
+        flat = b.op("Reshape", x, b.ints([-1]), shape=(None,))
+        return b.op("Reshape", _roll(b, flat, shifts, [0]), b.shape_of(x), shape=x.shape)
     for shift, dim in zip(shifts, dims, strict=True):
         parts = [b.slice(x, dim % x.rank, -shift, _END), b.slice(x, dim % x.rank, 0, -shift)]
         x = x if not shift else b.op("Concat", *parts, axis=dim % x.rank, shape=x.shape)
@@ -226,6 +229,10 @@ ROWS["triu"], ROWS["tril"] = _triangle(1), _triangle(0)
 
 @row("pixel_shuffle")
 def _pixel_shuffle(b: Builder, x: Value, factor: int) -> Value:
+    if x.rank != 4:
+        raise SymbolicValueError("pixel_shuffle is supported for batches of images", x)
+    if not x.dtype.is_floating_point:  # which onnxruntime has no kernel for
+        return b.cast(_pixel_shuffle(b, b.cast(x, dtypes.float64), factor), x.dtype)
     return b.op("DepthToSpace", x, blocksize=factor, mode="CRD", shape=b.shape)
 
 
@@ -295,15 +302,18 @@ def _circular(b: Builder, x: Value, pad: Any) -> Value:
 
 @row("meshgrid")
 def _meshgrid(b: Builder, tensors: list[Value], *, indexing: str = "ij") -> list[Value]:
-    if indexing != "ij":
-        raise SymbolicValueError("meshgrid with another indexing than 'ij' is not supported", indexing)
-    sizes = b.sizes([size for tensor in tensors for size in sizes_of(b, tensor, [0])])
-    rank = len(tensors)
-    return [b.expand(b.unsqueeze(tensor, [d for d in range(rank) if d != k]), sizes) for k, tensor in enumerate(tensors)]
+    tensors = [tensor if tensor.rank else b.unsqueeze(tensor, [0]) for tensor in tensors]
+    places = list(range(len(tensors)))
+    if indexing == "xy":
+        places[:2] = places[:2][::-1]
+    sizes = b.sizes([size for place in places for size in sizes_of(b, tensors[place], [0])])
+    return [b.expand(b.unsqueeze(tensor, [d for d in places if d != place]), sizes) for tensor, place in zip(tensors, places, strict=True)]
 
 
-@row("unfold")
+@row("unfold", "unfold_copy")
 def _unfold(b: Builder, x: Value, dim: int, size: int, step: int) -> Value:
+    if not x.rank:
+        return b.unsqueeze(x, [0])
     axis = dim % x.rank
     length = x.size(axis)
     if length is None:

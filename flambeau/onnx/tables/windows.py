@@ -143,9 +143,9 @@ def _masked_scatter(b: Builder, x: Value, mask: Value, source: Value) -> Value:
     if not x.rank:
         first = b.op("Gather", b.op("Reshape", b.cast(source, x.dtype), b.ints([-1]), shape=(None,)), b.constant(0, dtypes.int64), shape=())
         return b.op("Where", mask, first, x, dtype=x.dtype, shape=())
-    sizes = b.shape_of(x)
     if mask.shape != x.shape:
-        mask = b.expand(mask, sizes, x.shape)
+        sizes = b.shape_of_both(b.cast(x, dtypes.float32), b.cast(mask, dtypes.float32))
+        x, mask = (each if each.shape == b.shape else b.expand(each, sizes) for each in (x, mask))
     places = b.transpose(b.op("NonZero", mask, dtype=dtypes.int64, shape=(x.rank, None)), [1, 0])
     flat = b.op("Reshape", b.cast(source, x.dtype), b.ints([-1]), shape=(None,))
     count = b.op("Shape", places, start=0, end=1, dtype=dtypes.int64, shape=(1,))
