@@ -402,17 +402,49 @@ def flattened(code: Code) -> str:
     return k.finish()
 
 
+def _cut_blocks(k: View, a: Value, count: Value) -> None:
+    """Write down the strides of other dimensions, which are written down, as ``shape.view_strides`` finds them; go on if there are any."""
+    ndim, dims, strides = k.ndim(a), k.dims(a), k.strides(a)
+    k.require(ndim > 0)
+
+    def dimension(behind: Value, place: Value, base: Value, size: Value) -> tuple[Value, Value, Value]:
+        dim = ndim - 1 - behind
+        whole = size * k.load(dims, dim, "i64")
+        before = k.when(dim > 0, lambda: k.load(strides, dim - 1, "i64"), lambda: k.i64(0))
+
+        def is_joined() -> Value:
+            return k.load(dims, dim - 1, "i64").eq(1) | before.eq(whole * base)
+
+        def more(place: Value, filled: Value) -> Value:
+            is_one = k.load(k.new_dims, k.pick(place >= 0, place, k.i64(0)), "i64").eq(1)
+            return (place >= 0) & ((filled < whole) | is_one)
+
+        def fill(place: Value, filled: Value) -> tuple[Value, Value]:
+            k.store(filled * base, k.new_strides, place, "i64")
+            return place - 1, filled * k.load(k.new_dims, place, "i64")
+
+        def cut() -> tuple[Value, Value, Value]:
+            left, filled = k.repeat(more, fill, (place, k.i64(1)))
+            k.require(filled.eq(whole))
+            return left, before, k.i64(1)
+
+        return k.when(k.when(dim > 0, is_joined, lambda: k.const(False, "b1")), lambda: (place, base, whole), cut)  # type: ignore[no-any-return]
+
+    k.loop(0, ndim, dimension, carried=(count - 1, k.load(strides, ndim - 1, "i64"), k.i64(1)))
+
+
 def reshaped(code: Code) -> str:
-    """``view(x, sizes)`` of row-major memory, one of the sizes perhaps -1."""
+    """``view(x, sizes)``, one of the sizes perhaps -1."""
     k = View(code, "reshaped")
     x, a, bits = k.enter_view(2)
     sizes = k.argument(1)
     k.require(k.is_exactly(sizes, tuple))
     count = k.field(sizes, 16, "i64")
-    k.require((count > 0) & (count < MOST_DIMS) & k.is_row_major(a))
+    k.require((count > 0) & (count < MOST_DIMS))
     n, no_short = k.measured(a)
     k.require(n < 1 << 31)  # so that the product of two sizes is no more than 64 bits
-    k.require(no_short | (k.same(k.slot(x, Tensor, "_view_of"), k.object(None)) & k.owns_its_memory(a)))
+    plain = no_short | (k.same(k.slot(x, Tensor, "_view_of"), k.object(None)) & k.owns_its_memory(a))
+    plain = plain & k.is_row_major(a)  # a view may have any stride where its size is 1
 
     def item(i: Value, known: Value, open_: Value) -> tuple[Value, Value]:
         size = k.integer_of(k.load(k.at(sizes, k.interpreter.tuple_items, "i8"), i, "ptr"))
@@ -426,7 +458,8 @@ def reshaped(code: Code) -> str:
     known, open_ = k.loop(0, count, item, carried=(k.i64(1), k.i64(-1)))
     k.when(open_ >= 0, lambda: k.store(n // known, k.new_dims, open_, "i64"))
     k.require(k.pick(open_ >= 0, (n // known) * known, known).eq(n))
-    k.show(x, a, bits, count, k.i64(0), k.null)
+    k.when(~plain, lambda: _cut_blocks(k, a, count))
+    k.show(x, a, bits, count, k.i64(0), k.pick(plain, k.null, k.new_strides))
     return k.finish()
 
 
