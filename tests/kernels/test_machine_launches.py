@@ -42,6 +42,18 @@ def multiplied(*shape: int, **changed: Any) -> Any:
     return F.linear, {"input": flambeau.randn(*shape), "weight": WEIGHT, "bias": BIAS, **changed}
 
 
+def attended(*shape: int, keys: int = 9, **changed: Any) -> Any:
+    """A call of ``scaled_dot_product_attention``, and its arguments by name."""
+    query, (key, value) = flambeau.randn(*shape), (flambeau.randn(*shape[:-2], keys, shape[-1]) for _ in range(2))
+    options = {"attn_mask": None, "dropout_p": 0.0, "is_causal": False, "scale": None, "enable_gqa": False}
+    return F.scaled_dot_product_attention, {"query": query, "key": key, "value": value, **options, **changed}
+
+
+def heads(batch: int, length: int) -> Any:
+    """Four heads of 16 elements inside of rows, as a projection is cut."""
+    return flambeau.randn(batch, length, 192)[:, :, 64:128].view(batch, length, 4, 16).transpose(1, 2)
+
+
 X = flambeau.randn(6, 64)
 CALLS = {
     "norm of a row": normalized(1, 128),
@@ -76,12 +88,31 @@ CALLS = {
     "row and a bias of another size": multiplied(1, 200, bias=flambeau.randn(299)),
     "row that requires grad": multiplied(1, 200, input=flambeau.randn(1, 200).requires_grad_()),
     "weight that requires grad": multiplied(1, 200, weight=flambeau.nn.Parameter(WEIGHT)),
+    "query": attended(2, 4, 1, 16),
+    "query of many keys": attended(1, 12, 1, 64, keys=700),
+    "query that sees one key": attended(1, 4, 1, 16, is_causal=True),
+    "query with a scale": attended(1, 4, 1, 16, scale=0.3),
+    "query of heads": attended(1, 4, 1, 16, query=heads(1, 1), key=heads(1, 9), value=heads(1, 9)),
+    "query of a growing cache": attended(1, 4, 1, 16, key=flambeau.randn(1, 4, 20, 16)[:, :, :9]),
+    "query of heads of two samples": attended(2, 4, 1, 16, query=heads(2, 1)),
+    "query with a mask": attended(1, 4, 1, 16, attn_mask=flambeau.ones(1, 9).bool()),
+    "query with a whole scale": attended(1, 4, 1, 16, scale=1),
+    "query of groups": attended(1, 4, 1, 16, key=flambeau.randn(1, 2, 9, 16), value=flambeau.randn(1, 2, 9, 16), enable_gqa=True),
+    "query of columns": attended(1, 4, 1, 16, key=flambeau.randn(1, 4, 16, 9).mT),
+    "query of other values": attended(1, 4, 1, 16, value=flambeau.randn(1, 4, 9, 8)),
+    "query of no keys": attended(1, 4, 1, 16, keys=0),
+    "query of doubles": attended(1, 4, 1, 16, query=flambeau.randn(1, 4, 1, 16).double()),
+    "query that requires grad": attended(1, 4, 1, 16, query=flambeau.randn(1, 4, 1, 16).requires_grad_()),
+    "queries": attended(1, 4, 2, 16),
+    "query in three dimensions": attended(4, 1, 16),
 }
 LAUNCHED = [
     *("norm of a row", "norm of rows", "norm of many rows", "norm of long rows", "norm of a vector", "norm of a parameter"),
     "norm of rows that are shown",
     *("row", "row in three dimensions", "row without a bias", "long row", "row and few others", "row of a matrix"),
     *("row that requires grad", "weight that requires grad"),
+    *("query", "query of many keys", "query that sees one key", "query with a scale", "query of heads", "query of a growing cache"),
+    "query that requires grad",
 ]
 
 
@@ -114,8 +145,8 @@ def form_of(function: str) -> Any:
 def in_machine_code(name: str) -> bool:
     """Whether machine code answers a call."""
     call, given = CALLS[name]
-    order = ("input", "normalized_shape", "weight", "bias", "eps")
-    return form_of(call.__name__)(*[given[name] for name in order if name in given]) is not None
+    names = primitive(call.__name__, "nn.functional").names
+    return form_of(call.__name__)(*[given[name] for name in names]) is not None
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -125,7 +156,13 @@ def test_usual_calls_are_machine_codes(name: str) -> None:
         assert rows or in_machine_code(name) == (name in LAUNCHED)
 
 
-@pytest.mark.parametrize("name", ["norm of a row", "row"])
+def test_the_fused_kernel_may_be_switched_off() -> None:
+    assert in_machine_code("query")
+    with flambeau.nn.attention.sdpa_kernel(flambeau.nn.attention.SDPBackend.MATH):
+        assert not in_machine_code("query")
+
+
+@pytest.mark.parametrize("name", ["norm of a row", "row", "query of many keys"])
 def test_python_sees_what_it_has_to(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     call, given = CALLS[name]
     seen: list[Any] = []
@@ -150,7 +187,7 @@ def test_a_fork_starts_its_own_workers_first() -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-@pytest.mark.parametrize("name", ["norm of many rows", "row"])
+@pytest.mark.parametrize("name", ["norm of many rows", "row", "query"])
 def test_no_object_is_lost_or_kept(name: str) -> None:
     call, given = CALLS[name]
     things = [*given.values(), *[x._array for x in given.values() if isinstance(x, flambeau.Tensor)], flambeau.Tensor]

@@ -34,7 +34,7 @@ class Plan(NamedTuple):
 
 
 _DEEPEST = 1024  # elements of a query: a score is one sum from the first to the last, whose rounding grows with their number
-_TOGETHER = 1 << 15  # multiply-adds of a chunk of matrices with one query
+TOGETHER = 1 << 15  # multiply-adds of a chunk of matrices with one query
 
 
 def _leads(shape: tuple[int, ...], strides: tuple[int, ...], lead: tuple[int, ...]) -> np.ndarray:
@@ -178,7 +178,7 @@ def _plan_single(
     else:
         steps.append(_steps(mask.shape, mask.strides, mask.itemsize))
     matrices, sizes = math.prod(lead), [1, 1, *lead][-2:]
-    per_chunk = max(1, _TOGETHER // (keys * (depth + out_depth)))
+    per_chunk = max(1, TOGETHER // (keys * (depth + out_depth)))
     # in the record's order: by names it takes three times as long, and a growing cache waits for it at each step
     run = attend_single(element, "" if mask is None else ELEMENTS[mask.dtype]).call(
         -(-matrices // per_chunk), matrices, *sizes, *itertools.chain(*zip(*steps, strict=True)), per_chunk,

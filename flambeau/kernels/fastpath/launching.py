@@ -22,14 +22,14 @@ from .forms import Form
 from .records import DTYPES, F32
 
 _MOST_DIMS = 16
-# In ``records.EXTRA``: the pool's address and record, and a kernel.
-_POOL, _KERNEL = records.EXTRA, records.EXTRA + 1
+# In ``records.EXTRA``: where the pool says how to launch, and a kernel.
+POOL, KERNEL = records.EXTRA, records.EXTRA + 1
 
 
 class Launching(Form):
     """A form that launches kernels."""
 
-    def require_launches(self, place: int) -> tuple[Value, Value]:
+    def require_launches(self, place: int = POOL) -> tuple[Value, Value]:
         """The pool's launch and its record, by the address at a place of the record; go on if there are any, and kernels are on."""
         self.require(self.same(self.slot(self.object(switch), Switch, "on"), self.object(True)))
         direct = self.word(place, element="ptr")
@@ -49,7 +49,7 @@ class Launching(Form):
         self.when(chunks.eq(1), alone, lambda: self.call_c(direct[0], None, direct[1], kernel, block, chunks))
 
 
-def put_pool(record: records.Record, place: int) -> None:
+def put_pool(record: records.Record, place: int = POOL) -> None:
     """Tell where the pool says how machine code launches."""
     record.kept.append(pool.direct)
     record.put(place, ctypes.addressof(pool.direct))
@@ -91,7 +91,7 @@ def layer_norm(code: Code) -> str:
         return array
 
     w, b = parameter(2), parameter(3)
-    direct, kernel, number = k.require_launches(_POOL), k.word(_KERNEL, element="ptr"), k.field(eps, 16, "f64")
+    direct, kernel, number = k.require_launches(), k.word(KERNEL, element="ptr"), k.field(eps, 16, "f64")
     count, per = n // width, k.i64(CHUNK) // (width * SIZES["f32"]) + 1
     length = k.scratch(1, "i64")
     k.store(count * 2, length, 0, "i64")
@@ -111,17 +111,23 @@ def of_layer_norm(op: Any) -> records.Record:
     """
     from ..families.normalization import layer_rows
 
-    record, norm = records.Record(), primitive("_layer_norm", "nn.functional")
-    for place, operand in enumerate((0, 2, 3)):
-        record.put(records.EDGES + 1 + place, operand)
-    record.put(records.EDGES, 3)
-    record.put(records.SEEN, 3)
-    choice = host.choice_for(norm)
-    if choice is None:
+    return of_kernel(primitive("_layer_norm", "nn.functional"), (0, 2, 3), address_of(layer_rows, "f32", True, True, True))
+
+
+def of_kernel(op: Any, operands: Sequence[int], kernel: int) -> records.Record:
+    """The record of calls that launch the kernel of an operation where none of the ``operands``, places of arguments, is to be recorded.
+
+    Raises:
+        Unfit: the kernel cannot be had.
+    """
+    record, choice = records.Record(), host.choice_for(op)
+    if choice is None or not kernel:
         raise records.Unfit(op.name)
+    for at in (records.EDGES, records.SEEN):
+        record.put(at, len(operands))
+    for k, place in enumerate(operands):
+        record.put(records.EDGES + 1 + k, place)
     record.put(records.LIMIT, choice.threshold)
-    record.put(_KERNEL, address_of(layer_rows, "f32", True, True, True))
-    if not record.words[_KERNEL]:
-        raise records.Unfit(op.name)
-    put_pool(record, _POOL)
+    record.put(KERNEL, kernel)
+    put_pool(record)
     return record

@@ -27,6 +27,7 @@ from . import (
     programs,
     records,
     rules,
+    single_queries,
     steps,
     view_rules,
     views,
@@ -107,6 +108,7 @@ _FORMS = (
     losses.likelihood,
     losses.squared_loss,
     launching.layer_norm,
+    single_queries.attention,
 )
 _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
     "transpose": ("transposed", records.of_views),
@@ -146,6 +148,7 @@ _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
     "nn.functional.mse_loss": ("squared_loss", losses.of_mean_loss),
     "Tensor.contiguous": ("contiguous", numbers.of_nothing),
     "nn.functional.layer_norm": ("layer_norm", launching.of_layer_norm),
+    "nn.functional.scaled_dot_product_attention": ("attention", single_queries.of_attention),
 }
 
 _RULES: dict[str, tuple[str, Callable[[Any, Any], records.Record]]] = {

@@ -428,7 +428,7 @@ def _cut_blocks(k: View, a: Value, count: Value) -> None:
             k.require(filled.eq(whole))
             return left, before, k.i64(1)
 
-        return k.when(k.when(dim > 0, is_joined, lambda: k.const(False, "b1")), lambda: (place, base, whole), cut)  # type: ignore[no-any-return]
+        return k.when(k.when(dim > 0, is_joined, lambda: k.const(False, "b1")), lambda: (place, base, whole), cut)
 
     k.loop(0, ndim, dimension, carried=(count - 1, k.load(strides, ndim - 1, "i64"), k.i64(1)))
 
