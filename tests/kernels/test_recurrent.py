@@ -163,6 +163,30 @@ def test_states_may_have_a_dimension_of_one_layer(name, sizes):
             assert np.array_equal(one.ravel(), other.ravel())
 
 
+@pytest.mark.parametrize("name", CELLS)
+def test_layers_with_little_to_do_are_one_launch_each_way(name):
+    """Whatever came before them: a layer of another dtype or layout of the same shapes, or one with something wrong."""
+    projection, sizes = (None,) if name == "lstm" else (), (3, 2, 2)
+    attributes = (CELLS[name], sizes, False)
+    operands = _operands(name, sizes, 5, 11, "ih", np.float32, True)
+    moved = _operands(name, sizes, 5, 11, "ih", np.float32, True, "moved")
+    kernel, back = _pair(name)[0], _pair(name, back=True)[0]
+    assert kernel(operands[0].astype(np.float64), *operands[1:], *projection, *attributes) is None
+    wanted = kernel(*moved, *projection, *attributes)
+    launches = []
+    with pool.watched(lambda *launch: launches.append(launch)):
+        results = kernel(*operands, *projection, *attributes)
+        assert len(launches) == 1
+        count = 1 + (name == "lstm")
+        saved = [results[0], *results[1 + count :]]
+        slopes = back(*results[: 1 + count], *operands[:-2], *projection, *saved, *attributes, True)
+        assert len(launches) == 2
+    _agree(results, _pair(name)[1](*operands, *projection, *attributes), CLOSE[np.float32])
+    _agree(wanted, results, CLOSE[np.float32])
+    without = back(*results[: 1 + count], *operands[:-2], *projection, *saved, *attributes, False)
+    assert without[0].size == 0 and all(np.array_equal(one, other) for one, other in zip(without[1:], slopes[1:], strict=True))
+
+
 @pytest.mark.parametrize("batch", [1, 5])
 def test_gradients_go_through_nan_as_those_of_relu(batch):
     """As PyTorch has it: what relu gives for NaN is not 0."""

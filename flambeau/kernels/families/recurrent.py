@@ -10,16 +10,17 @@ import numpy as np
 
 from ...core.arrays.native import native
 from ..compiler import target as targets
-from ..compiler.expression import Program, trace
 from ..compiler.language import ELEMENTS, FLOATS
 from ..compiler.memory import empty
 from ..compiler.pool import pool
+from . import short_layers
 from .copies import copy
 from .gemm import SMALL, multiply, multiply_into
 from .meeting import LINE
 from .recurrent_kernels import COLUMNS, cells_again, pack_gates, pack_rows, recurrent_backwards, recurrent_forwards
+from .recurrent_operands import fit, program_of, sizes_of, table_of
 from .reduction import reduce
-from .single_sequence import sequence_forwards, short_sequence_forwards
+from .single_sequence import sequence_forwards
 from .tile_registers import instructions
 
 FEW = 8  # products with each weight: up to here weights are read as they lie
@@ -29,7 +30,6 @@ HALVED = 1 << 19  # bytes: gradients at the gates' sums from here on are multipl
 SUMMED = 1 << 13  # elements: below this NumPy sums rows
 PART = 1 << 15  # multiply-adds of a part of one sequence's step
 PARTS = 16  # at most
-LINE_OF_WEIGHTS = 1 << 17  # multiply-adds of one row of the input: below this they are part of the step
 
 
 class _Plan(NamedTuple):
@@ -46,21 +46,6 @@ class _Plan(NamedTuple):
     def more(self, weight: np.ndarray) -> dict[str, np.ndarray]:
         """Arrays that steps by tiles need beside packed weights."""
         return {"plain": weight, "room": empty((self.room,), weight.dtype)} if self.room else {}
-
-
-@lru_cache(maxsize=64)
-def _table(sizes: tuple[int, ...], reverse: bool) -> np.ndarray:
-    """Of each step in the order of computation: where its rows begin and how many there are, and the same of the step before it."""
-    counts = np.array(sizes, np.int64)
-    steps = np.stack([np.cumsum(counts) - counts, counts], 1)
-    if reverse:
-        steps = steps[::-1]
-    return np.ascontiguousarray(np.concatenate([steps, np.concatenate([np.zeros((1, 2), np.int64), steps[:-1]])], 1))
-
-
-@lru_cache(maxsize=64)
-def _program(formula: Callable[..., Any], count: int, dtype: np.dtype) -> Program:
-    return trace(formula, [None] * count, [dtype] * count)
 
 
 @lru_cache(maxsize=1024)
@@ -107,23 +92,6 @@ def _input_products(input: np.ndarray, weight: np.ndarray, bias: np.ndarray | No
     return products
 
 
-def _sizes(input: np.ndarray, sizes: tuple[int, ...] | None) -> tuple[int, ...]:
-    return (input.shape[1],) * input.shape[0] if sizes is None else sizes
-
-
-def _fit(cell: Any, sizes: tuple[int, ...], states: tuple[np.ndarray, ...], input: np.ndarray, weight_ih: Any, weight_hh: Any) -> bool:
-    """Whether shapes and dtypes of a layer's operands are those that its kernels take; the reference says what is wrong with others."""
-    dtype, hidden = input.dtype, states[0].shape[-1]
-    return (
-        dtype in FLOATS
-        and sum(sizes) * input.shape[-1] == input.size
-        and weight_ih.dtype == weight_hh.dtype == dtype
-        and weight_ih.shape == (cell.gates * hidden, input.shape[-1])
-        and weight_hh.shape == (cell.gates * hidden, hidden)
-        and all(state.dtype == dtype and state.shape in ((sizes[0], hidden), (1, sizes[0], hidden)) for state in states)
-    )
-
-
 def _by_tiles() -> Any:
     """The module of steps in tile registers; None where the processor has none."""
     if instructions() != "tiles":
@@ -138,7 +106,7 @@ def _forwards_plan(
     cell: Any, dtype: np.dtype, has_bias: bool, batch: int, count: int, total: int, hidden: int, keeps: bool, threads: int
 ) -> _Plan:
     element, gates = ELEMENTS[dtype], cell.gates
-    program = _program(cell.forwards, gates + cell.has_cell + 2 * cell.has_part, dtype)
+    program = program_of(cell.forwards, gates + cell.has_cell + 2 * cell.has_part, dtype)
     tiles = _by_tiles()
     if tiles is not None and tiles.fits(cell, dtype, batch, hidden):
         rows = tiles.rows_of_chunk(batch, threads)
@@ -173,7 +141,7 @@ def _sequence_plan(
     work = cell.gates * hidden * hidden
     parts = min(blocks, PARTS, max(work // PART & ~1, 2)) if is_shared and work >= PART else 1
     pitch = -(-count // LINE) * LINE
-    program = _program(cell.forwards, cell.gates + cell.has_cell + 2 * cell.has_part, dtype)
+    program = program_of(cell.forwards, cell.gates + cell.has_cell + 2 * cell.has_part, dtype)
     run = sequence_forwards(ELEMENTS[dtype], cell, program, has_bias, keeps, parts > 1)
     steps = run.bind(parts, steps=count, hidden=hidden, reverse=int(reverse), parts=parts, pitch=pitch)
     return _SequencePlan(parts * pitch if parts > 1 else 0, steps)
@@ -217,67 +185,9 @@ def _run_forwards(
         plan.pack(weight_hh, weight := empty((plan.size,), dtype))
     plan.steps(
         products=products, gates=gates, kept=kept, output=output, last=last, first=first, cells=cells, first_cells=first_cells,
-        weight=weight, bias=bias, table=_table(sizes, reverse), **plan.more(weight_hh),
+        weight=weight, bias=bias, table=table_of(sizes, reverse), **plan.more(weight_hh),
     )  # fmt: skip
     return _Made(output, last, cells, kept)
-
-
-class _Short(NamedTuple):
-    """Steps of one short sequence, from the input on: ``run``, and the shapes of all states, gates, and what is kept beside them."""
-
-    run: Callable[..., None]
-    output: tuple[int, ...]
-    gates: tuple[int, int]
-    kept: tuple[int, int]
-
-
-_shorts: dict[Any, _Short | None] = {}  # by shapes
-
-
-def _plan_short(
-    cell: Any, dtype: np.dtype, shape: tuple[int, ...], hidden: int, has_bias: bool, sizes: tuple[int, ...], reverse: bool
-) -> _Short | None:
-    """None where there is enough to do for other ways."""
-    steps, features, wide = len(sizes), shape[-1], cell.gates * hidden
-    if sizes[0] != 1 or steps * wide * features >= (SMALL if steps > 1 else LINE_OF_WEIGHTS) or wide * hidden >= PART:
-        return None
-    program = _program(cell.forwards, cell.gates + cell.has_cell + 2 * cell.has_part, dtype)
-    run = short_sequence_forwards(ELEMENTS[dtype], cell, program, has_bias).call(1, features, steps, hidden, int(reverse))
-    return _Short(run, (*shape[:-1], hidden), (steps, wide), (steps, hidden))
-
-
-def _short(
-    cell: Any, input: np.ndarray, h: np.ndarray, c: np.ndarray, weight_ih: Any, weight_hh: Any, bias_ih: Any, bias_hh: Any, sizes: Any,
-    reverse: bool,
-) -> tuple[np.ndarray, ...] | None:  # fmt: skip
-    """As ``_forwards``, of one short sequence, in one launch; None for others, and where something is unusual or wrong."""
-    dtype, has_bias = input.dtype, bias_ih is not None
-    if has_bias != (bias_hh is not None):
-        return None
-    if not has_bias:
-        bias_ih = bias_hh = weight_ih
-    shapes = (cell, dtype, input.shape, h.shape, c.shape, weight_ih.shape, weight_hh.shape, bias_ih.shape, bias_hh.shape, sizes, reverse)
-    try:
-        plan = _shorts[shapes]
-    except KeyError:
-        fit = _fit(cell, own := _sizes(input, sizes), (h, c), input, weight_ih, weight_hh)
-        fit = fit and not (has_bias and any(bias.shape != weight_hh.shape[:1] for bias in (bias_ih, bias_hh)))
-        plan = _plan_short(cell, dtype, input.shape, h.shape[-1], has_bias, own, reverse) if fit else None
-        if len(_shorts) > 256:
-            _shorts.clear()
-        _shorts[shapes] = plan
-    if plan is None:
-        return None
-    for array in (input, h, c, weight_ih, weight_hh, bias_ih, bias_hh):
-        if array.dtype is not dtype or not array.flags.c_contiguous:
-            return None
-    output, gates, last = np.empty(plan.output, dtype), np.empty(plan.gates, dtype), np.empty(h.shape, dtype)
-    kept = np.empty(plan.kept, dtype) if cell.has_cell or cell.has_part else output
-    cells = np.empty(h.shape, dtype) if cell.has_cell else last
-    plan.run(gates, gates, kept, output, last, h, cells, c, weight_hh, bias_hh, input, weight_ih, bias_ih)
-    if cell.has_cell:
-        return output, last, cells, gates, kept
-    return (output, last, gates, kept) if cell.has_part else (output, last)
 
 
 def _forwards(
@@ -285,11 +195,12 @@ def _forwards(
     reverse: bool, least: int,
 ) -> tuple[np.ndarray, ...] | None:  # fmt: skip
     """Output, last states, gates and what is kept beside them."""
-    made = _short(cell, input, states[0], states[-1], weight_ih, weight_hh, bias_ih, bias_hh, sizes, reverse) if least > 0 else None
-    if made is not None:
-        return made
-    sizes, dtype = _sizes(input, sizes), input.dtype
-    if not _fit(cell, sizes, states, input, weight_ih, weight_hh):
+    if least:
+        results = short_layers.forwards(cell, input, states, weight_ih, weight_hh, bias_ih, bias_hh, sizes, reverse)
+        if results is not None:
+            return results
+    sizes, dtype = sizes_of(input, sizes), input.dtype
+    if not fit(cell, sizes, states, input, weight_ih, weight_hh):
         return None
     for bias in (bias_ih, bias_hh):
         if bias is not None and (bias.dtype != dtype or bias.shape != weight_hh.shape[:1]):
@@ -340,7 +251,7 @@ def _backwards_plan(
     element, gates = ELEMENTS[dtype], cell.gates
     has_more = cell.has_cell or cell.has_part
     formula = cell.backwards_with_state if cell.has_cell else cell.backwards
-    program = _program(formula, 1 + cell.has_cell + (gates + 2 if has_more else 1), dtype)
+    program = program_of(formula, 1 + cell.has_cell + (gates + 2 if has_more else 1), dtype)
     tiles = _by_tiles()
     if tiles is not None and tiles.fits(cell, dtype, batch, hidden):
         rows = tiles.rows_of_chunk(batch, threads)
@@ -392,7 +303,7 @@ def _run_backwards(
     plan.steps(
         grad=arrived, products=products, kept=kept, states=before, first=first_before, output=before if output is None else output,
         first_state=first, before=states_before, d_last=of_last[0], d_last_cell=of_last[-1], d_products=d_products, d_part=d_part,
-        d_state=started[0], d_cell=started[-1], weight=packed, table=_table(sizes, reverse), **plan.more(weight_hh),
+        d_state=started[0], d_cell=started[-1], weight=packed, table=table_of(sizes, reverse), **plan.more(weight_hh),
     )  # fmt: skip
     return _Gradients(d_products, d_part, started, states_before)
 
@@ -412,8 +323,14 @@ def _backwards(
     least: int,
 ) -> tuple[np.ndarray, ...] | None:
     """Gradients of input, first states, weights and biases; ``grads`` of output and last states, ``saved`` gates and what is kept."""
-    sizes, dtype, hidden = _sizes(input, sizes), input.dtype, states[0].shape[-1]
-    if not _fit(cell, sizes, states, input, weight_ih, weight_hh) or any(grad is not None and grad.dtype != dtype for grad in grads):
+    if least:
+        results = short_layers.backwards(
+            cell, grads, input, states, weight_ih, weight_hh, output, saved, sizes, reverse, needs_input
+        )  # fmt: skip
+        if results is not None:
+            return results
+    sizes, dtype, hidden = sizes_of(input, sizes), input.dtype, states[0].shape[-1]
+    if not fit(cell, sizes, states, input, weight_ih, weight_hh) or any(grad is not None and grad.dtype != dtype for grad in grads):
         return None
     made = _run_backwards(cell, grads, states, weight_hh, None if output is None else _rows(output), saved, sizes, reverse)
     d_products = made.products
@@ -503,8 +420,8 @@ def lstm_cells(gates: Any, c: Any, cell: Any, sizes: Any, reverse: bool) -> np.n
         return None
     batch, hidden = c.shape[-2:]
     rows = _rows_of_block(batch, gates.size)
-    program = _program(cell.carried, cell.gates + 1, gates.dtype)
+    program = program_of(cell.carried, cell.gates + 1, gates.dtype)
     kept = empty((len(gates), hidden), gates.dtype)
     again = cells_again(ELEMENTS[gates.dtype], cell, program).call(-(-batch // rows), len(sizes), batch, hidden, rows)
-    again(np.ascontiguousarray(gates), np.ascontiguousarray(c), kept, _table(sizes, reverse))
+    again(np.ascontiguousarray(gates), np.ascontiguousarray(c), kept, table_of(sizes, reverse))
     return kept

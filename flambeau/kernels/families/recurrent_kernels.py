@@ -205,7 +205,7 @@ class StepArguments(Record):
 
 
 class ForwardArguments(StepArguments):
-    table: Array  # see ``_table``
+    table: Array  # see ``table_of``
     plain: Array  # weights as they lie, and room for what tiles multiply; of ``recurrent_tiles`` alone, as ``notes``
     room: Array
     steps: Integer
@@ -270,11 +270,12 @@ def recurrent_forwards(k: Builder, element: str, cell: Any, program: Program, ha
 class Forwards(Step):
     """The loops of ``recurrent_forwards``: steps, blocks of a register's features, tiles of rows."""
 
+    record: type[Record] = ForwardArguments
     without: tuple[str, ...] = TILED
 
     def __init__(self, k: Builder, element: str, cell: Any, program: Program, has_bias: bool, packed: bool, keeps: bool):
         super().__init__(k, element, cell, program, has_bias, keeps)
-        self.packed, self.a = packed, k.arguments(ForwardArguments, self.without)
+        self.packed, self.a = packed, k.arguments(self.record, self.without)
         self.most = self.height()
         self.sums = k.scratch(self.most * self.gates * self.lanes, element)
 
@@ -383,7 +384,7 @@ def cells_again(k: Builder, element: str, cell: Any, program: Program) -> None:
 
 
 # -- backwards ------------------------------------------------------------------------------------------------------------------------
-class BackwardArguments(Record):
+class SlopeArguments(Record):
     grad: Array
     products: Array
     kept: Array
@@ -399,7 +400,10 @@ class BackwardArguments(Record):
     d_state: Array
     d_cell: Array
     weight: Array
-    table: Array  # see ``_table``
+
+
+class BackwardArguments(SlopeArguments):
+    table: Array  # see ``table_of``
     plain: Array  # as forwards
     room: Array
     steps: Integer
@@ -421,12 +425,14 @@ def recurrent_backwards(k: Builder, element: str, cell: Any, program: Program, h
 class Backwards:
     """The loops of ``recurrent_backwards``: steps; for each, rows for the formula, then blocks of features and tiles of rows."""
 
+    a: Any
+    record: type[Record] = BackwardArguments
     without: tuple[str, ...] = TILED
 
     def __init__(self, k: Builder, element: str, cell: Any, program: Program, has: tuple[bool, ...]):
         self.k, self.element, self.cell, self.program, self.lanes = k, element, cell, program, k.lanes(element)
         self.gates, self.has_grad, self.has_last = cell.gates, has[0], has[1:]
-        self.a = k.arguments(BackwardArguments, self.without)
+        self.a = k.arguments(self.record, self.without)
         self.wide, self.most = self.sizes()
         self.sums = k.scratch(self.most * self.wide, element)
 

@@ -31,26 +31,10 @@ class SequenceArguments(StepArguments):
     pitch: Integer  # words of a part
 
 
-class ShortArguments(StepArguments):
-    input: Array
-    weight_ih: Array
-    bias_ih: Array
-    features: Integer  # of the input
-    steps: Integer
-    hidden: Integer
-    reverse: Integer
-
-
 @kernel
 def sequence_forwards(k: Builder, element: str, cell: Any, program: Program, has_bias: bool, keeps: bool, meets: bool) -> None:
     """All steps; ``keeps``: whether all cells are kept (LSTM), ``meets``: whether several threads share them."""
     k.for_chunks(_Sequence(k, element, cell, program, has_bias, keeps, meets).chunk)
-
-
-@kernel
-def short_sequence_forwards(k: Builder, element: str, cell: Any, program: Program, has_bias: bool) -> None:
-    """The input's products, which are written to ``products``, and all steps, in one chunk."""
-    k.for_chunks(_Short(k, element, cell, program, has_bias).chunk)
 
 
 class _Sequence(Step):
@@ -58,17 +42,12 @@ class _Sequence(Step):
 
     def __init__(self, k: Builder, element: str, cell: Any, program: Program, has_bias: bool, keeps: bool, meets: bool):
         super().__init__(k, element, cell, program, has_bias, keeps)
+        self.a = k.arguments(SequenceArguments)
+        self.meeting = Meeting(k, self.a.words, self.a.parts, self.a.pitch) if meets else None
         self.sums = k.scratch(TOGETHER * self.gates * self.lanes, element)
-        self.begin(meets)
-
-    def begin(self, meets: bool) -> None:
-        """Read the arguments."""
-        self.a = self.k.arguments(SequenceArguments)
-        self.meeting = Meeting(self.k, self.a.words, self.a.parts, self.a.pitch) if meets else None
-        self.parts = self.a.parts
 
     def chunk(self, c: Value) -> None:
-        k, a, lanes, parts = self.k, self.a, self.lanes, self.parts
+        k, a, lanes = self.k, self.a, self.lanes
         blocks = (a.hidden + (lanes - 1)) // lanes
 
         def step(t: Value) -> None:
@@ -78,12 +57,12 @@ class _Sequence(Step):
             cells = k.select(t.eq(0), a.first_cells, a.cells)
 
             def part(p: Value) -> None:
-                stop = (p + 1) * blocks // parts
+                stop = (p + 1) * blocks // a.parts
 
                 def some(first: Value) -> None:
                     self.blocks(t, row, (state, cells), first, k.least(first + TOGETHER, stop))
 
-                k.loop(p * blocks // parts, stop, some, step=TOGETHER)
+                k.loop(p * blocks // a.parts, stop, some, step=TOGETHER)
 
             if self.meeting is None:
                 part(k.const(0, "i64"))
@@ -117,29 +96,3 @@ class _Sequence(Step):
         k, a, element, lanes, (state, cells) = self.k, self.a, self.element, self.lanes, before
         following = self.results(row, u, mask, lambda g: k.load(sums, g * lanes, element, lanes), state, (cells, a.cells))
         k.when(t.eq(a.steps - 1), lambda: k.store(following, a.last, u, element, mask))
-
-
-class _Short(_Sequence):
-    """The same behind the input's products, in one part."""
-
-    def __init__(self, k: Builder, element: str, cell: Any, program: Program, has_bias: bool):
-        super().__init__(k, element, cell, program, has_bias, True, False)
-
-    def begin(self, meets: bool) -> None:
-        self.a, self.meeting, self.parts = self.k.arguments(ShortArguments), None, self.k.const(1, "i64")
-
-    def chunk(self, c: Value) -> None:
-        self.k.loop(self.k.const(0, "i64"), self.a.steps, self.products)
-        super().chunk(c)
-
-    def products(self, row: Value) -> None:
-        """A row of the input times the weights, with their bias."""
-        k, a, element, lanes = self.k, self.a, self.element, self.lanes
-        line, width = k.at(a.input, row * a.features, element), a.hidden * self.gates
-
-        def some(u: Value, mask: Value | None) -> None:
-            sums = row_sums(k, element, line, a.weight_ih, u, width - 1, a.features)
-            sums = sums + k.load(a.bias_ih, u, element, lanes, mask) if self.has_bias else sums
-            k.store(sums, a.products, row * width + u, element, mask)
-
-        k.vector_loop(0, width, lanes, some)
