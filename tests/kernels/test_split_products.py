@@ -81,11 +81,11 @@ def test_long_sums_and_several_parts(m: int, inner: int, n: int) -> None:
     hold(drawn(m, inner), drawn(inner, n), drawn(n))
 
 
-@pytest.mark.parametrize("room", [0, 1 << 23])
-def test_panels_of_either_operand_and_both_packed(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("shared", [0, 256])
+def test_panels_of_either_operand_and_both_packed(shared: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(split_products, "FIT", 60)
-    monkeypatch.setattr(split_products, "SHARED", room)
-    for m, inner, n in ((300, 900, 70), (70, 900, 300), (200, 33, 170), (33, 1000, 260)):
+    monkeypatch.setattr(split_products, "SHARED", shared)
+    for m, inner, n in ((300, 900, 130), (130, 900, 300), (200, 33, 170), (129, 1000, 260)):
         a, b, bias = drawn(m, inner), drawn(inner, n), drawn(n)
         for left in (a, np.asfortranarray(a)):
             hold(left, b, bias)
@@ -97,7 +97,7 @@ def test_panels_of_either_operand_and_both_packed(room: int, monkeypatch: pytest
                     np.testing.assert_allclose(split(a, b, bias), a @ b + bias, rtol=1e-4, atol=1e-4)
                 wrong[3, 20] = kept
     hold(drawn(3, 250, 200), drawn(3, 200, 130))
-    hold(drawn(2, 2, 90, 200), drawn(2, 2, 250, 200).swapaxes(2, 3))
+    hold(drawn(2, 2, 130, 200), drawn(2, 2, 250, 200).swapaxes(2, 3))
 
 
 def test_rows_that_lie_apart_and_batches() -> None:
