@@ -7,7 +7,6 @@ FakeTensor        _sizes    (s0, 3, 8)            what programs see
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from ..utils._pytree import tree_leaves, tree_map
 from . import below
 from .fake_tensor import FakeTensor
 from .size_inference import infer
+from .size_relations import Needed, needed
 
 _SYMBOLIC = (SymbolicInt, SymbolicFloat, SymbolicBool)
 
@@ -77,9 +77,12 @@ def dispatch(mode: Any, func: Any, args: Any, kwargs: Any) -> Any:
             others.append(_in_world(mode, func, args, kwargs, k))
         except _FAILURES as error:
             sizes = ", ".join(f"{name} = {size}" for name, size in env.worlds[k].items())
-            raise ConstraintViolationError(
-                f"{func} can be done for the example, and not for other sizes ({sizes}): {error}", *_needed(mode, func, args, kwargs, k)
-            ) from error
+            relations = _needed(mode, func, args, kwargs, k)
+            violation = ConstraintViolationError(
+                f"{func} can be done for the example, and not for other sizes ({sizes}): {error}", relations.fixed, relations.equal
+            )
+            violation.sums = relations.sums
+            raise violation from error
     for other in others:
         if len(other) != len(parts):
             raise ConstraintViolationError(
@@ -92,12 +95,11 @@ def dispatch(mode: Any, func: Any, args: Any, kwargs: Any) -> Any:
     return result
 
 
-_FACTORS, _OTHERS = range(1, 9), (11, 17, 23)  # what sizes are tried for that follow from others, and which these are
 _FAILURES = (RuntimeError, IndexError, ValueError, TypeError)
 
 
-def _needed(mode: Any, func: Any, args: Any, kwargs: Any, world: int) -> tuple[set[str], set[tuple[str, str, int, int]]]:
-    """Symbols that must be what they are in the example for a call to be done, and pairs of which one must follow from the other."""
+def _needed(mode: Any, func: Any, args: Any, kwargs: Any, world: int) -> Needed:
+    """What symbols must be for a call to be done that cannot be done in a world."""
     env = mode.shape_env
     names = sorted({name for expr in _sizes_among(args, kwargs) for name in expr.symbols})
 
@@ -113,14 +115,7 @@ def _needed(mode: Any, func: Any, args: Any, kwargs: Any, world: int) -> tuple[s
             env.known.clear()
         return True
 
-    fixed = [name for name in names if not can_be({name: env.worlds[world][name]})]
-    for a, b in itertools.permutations(fixed, 2):
-        for factor in _FACTORS:
-            shift = env.hints[b] - factor * env.hints[a]
-            tried = [n for n in _OTHERS if n != env.hints[a] and factor * n + shift > 1][:2]
-            if (factor > 1 or shift >= 0) and all(can_be({a: n, b: factor * n + shift}) for n in tried):
-                return set(), {(a, b, factor, shift)}
-    return set(fixed or names), set()
+    return needed(names, env.hints, env.worlds[world], can_be)
 
 
 def _reshapes(func: Any) -> bool:

@@ -41,6 +41,7 @@ class ConstraintViolationError(RuntimeError):
     Attributes:
         fixed: symbols that must be what they are in the example. equal: two symbols, a factor and a shift: the second symbol must be
             the factor times the first, plus the shift.
+        sums: a symbol, others with factors, and a shift: the first must be the sum of the others times their factors, plus the shift.
         ranges: what symbols must lie between. owners: what the symbols are of. hints: their sizes in the example.
     Example:
         >>> from flambeau.fx.experimental.symbolic_shapes import ConstraintViolationError
@@ -51,6 +52,7 @@ class ConstraintViolationError(RuntimeError):
     def __init__(self, message: str, fixed: set[str] = frozenset(), equal: set[tuple[str, str, int, int]] = frozenset()):  # type: ignore[assignment]
         super().__init__(message)
         self.fixed, self.equal = set(fixed), set(equal)
+        self.sums: set[tuple[str, tuple[tuple[str, int], ...], int]] = set()
         self.ranges: dict[str, tuple[int, int]] = {}
         self.owners: dict[str, Any] = {}
         self.hints: dict[str, int] = {}

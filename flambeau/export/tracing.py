@@ -20,7 +20,7 @@ from ..aten.overloads import OpOverload
 from ..aten.symbolic_fakes import symbolize
 from ..core.calls.dispatch import IN_PLACE, IN_PLACE_VIEW
 from ..core.expressions import as_expr, symbol
-from ..core.symbolic import SymbolicInt
+from ..core.symbolic import SymbolicInt, expression_of
 from ..core.tensor import Tensor
 from ..func import functional_call
 from ..fx.experimental.impure import is_impure
@@ -83,6 +83,8 @@ class Shapes:
         self.leaves, self.dims = leaves, dims
         # Dimensions that were found to be others' linear functions: the other one, factor and shift.
         self.same: dict[tuple[int, int], tuple[tuple[int, int], int, int]] = {}
+        # And those that were found to be sums: the others with factors, and a shift.
+        self.sums: dict[tuple[int, int], tuple[list[tuple[Any, int]], int]] = {}
 
     def made(self, env: ShapeEnv, mode: FakeTensorMode) -> tuple[list[Any], dict[str, Any]]:
         """Fakes of the inputs, and by symbol the ``Dim``, or the place of the dimension where it is a hint."""
@@ -92,6 +94,9 @@ class Shapes:
 
         def symbolic(place: tuple[int, int], dim: Any, size: int) -> Any:
             if isinstance(dim, DimHint):
+                if place in self.sums:
+                    terms, shift = self.sums[place]
+                    return env.number(sum([expr_of(other) * factor for other, factor in terms], as_expr(shift)))
                 first, factor, shift = self.same.get(place, (place, 1, 0))
                 if first not in hinted:
                     bounds, root = self.dims[first[0]][first[1]], self.leaves[first[0]]
@@ -105,6 +110,16 @@ class Shapes:
                 roots[root.__name__] = made
                 owners[str(made)] = root
             return env.number(expression(dim, roots[root.__name__].expr))
+
+        def expr_of(owner: Any) -> Any:
+            if isinstance(owner, Dim):
+                k, d = next((k, d) for k, dims in enumerate(self.dims) for d, dim in dims.items() if getattr(dim, "root", None) is owner)
+                symbolic((k, d), self.dims[k][d], self.leaves[k].shape[d] if d >= 0 else self.leaves[k])
+                return roots[owner.__name__].expr
+            leaf, dim = self.leaves[owner[0]], owner[1]
+            if dim not in self.dims[owner[0]]:  # fixed since
+                return as_expr(leaf.shape[dim] if dim >= 0 else leaf)
+            return as_expr(expression_of(symbolic(owner, self.dims[owner[0]][dim], 0)))
 
         found: list[Any] = []
         for k, (leaf, dims) in enumerate(zip(self.leaves, self.dims, strict=True)):
@@ -125,6 +140,11 @@ class Shapes:
             first, second = owners.get(a), owners.get(b)
             if isinstance(first, tuple) and isinstance(second, tuple):
                 self.relate(second, first, factor, shift)
+                changed = True
+        for name, terms, shift in error.sums:
+            place = owners.get(name)
+            if isinstance(place, tuple):
+                self.sums[place] = ([(owners[each], factor) for each, factor in terms], shift)
                 changed = True
         points = {name for name, (lower, upper) in error.ranges.items() if lower == upper}
         for name, (lower, upper) in error.ranges.items():
@@ -173,16 +193,28 @@ def _fixed(error: ConstraintViolationError, owners: dict[str, Any]) -> str:
         reason, fix = _related(a, b, factor, shift)
         reasons.append(f"{reason} ({error})")
         fixes.append(fix)
+    for name, terms, shift in sorted(error.sums):
+        shown = _name_of(owners.get(name), name)
+        others = {each: _name_of(owners.get(each), each) for each, _ in terms}
+        text = " + ".join([*[_times(others[each], factor) for each, factor in terms], *([str(shift)] if shift else [])])
+        related = " and ".join(others.values())
+        reasons.append(f"  - The values of {shown} must always be related to the values of {related} by {shown} = {text}. ({error})")
+        fixes.append(f"  {shown} = {text}")
     for name in sorted(error.fixed):
         shown, size = _name_of(owners.get(name), name), error.hints.get(name)
         reasons.append(f"{_SPECIALIZED.format(shown, size)} ({error})")
         fixes.append(f"  {shown} = {size}")
-    return _violated(error.fixed | {second for _, second, _, _ in error.equal}, owners, "\n".join(reasons), "\n".join(fixes))
+    names = error.fixed | {second for _, second, _, _ in error.equal} | {name for name, _, _ in error.sums}
+    return _violated(names, owners, "\n".join(reasons), "\n".join(fixes))
+
+
+def _times(name: str, factor: int) -> str:
+    return name if factor == 1 else f"{factor}*{name}"
 
 
 def _related(first: str, second: str, factor: int, shift: int) -> tuple[str, str]:
     """A reason and a remedy for a size that must be a linear function of another one."""
-    times = first if factor == 1 else f"{factor}*{first}"
+    times = _times(first, factor)
     text = times if not shift else f"{times} {'+' if shift > 0 else '-'} {abs(shift)}"
     if text == first:
         return f"  - The values of {second} and {first} must always be equal.", f"  {second} = {first}"
@@ -204,6 +236,24 @@ def _linear(relation: Any, truth: bool, known: Collection[str]) -> tuple[str, st
             factor, shift = -weights[first] // weights[second], -constant // weights[second]
             if factor > 1 or (factor == 1 and shift >= 0):
                 return first, second, factor, shift
+    return None
+
+
+def _sum_of(relation: Any, truth: bool, known: Collection[str]) -> tuple[str, tuple[tuple[str, int], ...], int] | None:
+    """A symbol of which a relation says that it is a sum of several others: itself, these with their factors, and the shift."""
+    names = sorted(relation.symbols, key=lambda name: (len(name), name))
+    if relation.name not in ("==", "!=") or truth is not (relation.name == "==") or len(names) < 3 or not {*names} <= {*known}:
+        return None
+    difference = as_expr(relation.args[0]) - as_expr(relation.args[1])
+    constant = difference.terms.get((), 0)
+    weights = {name: difference.terms.get(((name, 1),), 0) for name in names}
+    if difference != sum([symbol(name) * weight for name, weight in weights.items()], as_expr(constant)):
+        return None
+    for total in names[::-1]:
+        sign = weights[total]
+        terms = tuple([(name, -sign * weight) for name, weight in weights.items() if name != total])
+        if sign in (1, -1) and all(factor > 0 for _, factor in terms):
+            return total, terms, -sign * constant
     return None
 
 
@@ -259,6 +309,11 @@ def _needed_of_hints(env: ShapeEnv, hinted: set[str]) -> ConstraintViolationErro
         related = _linear(relation, truth, hinted)
         if related is not None:
             return ConstraintViolationError(str(relation), equal={related})
+        total = _sum_of(relation, truth, hinted)
+        if total is not None:
+            error = ConstraintViolationError(str(relation))
+            error.sums = {total}
+            return error
     error = ConstraintViolationError("a size is assumed to be what it is in the example")
     for relation, truth in env.guards:
         before = {name: env.var_to_range[name] for name in relation.symbols}

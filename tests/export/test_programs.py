@@ -446,3 +446,51 @@ def test_what_needs_values_says_so() -> None:
         export(_Called(torch.tensor_split), (x, i))
     with pytest.raises(NotImplementedError, match="max_norm"):
         export(_Called(lambda i, table: nn.functional.embedding(i, table, max_norm=1.0)), (i, torch.ones(4, 2)))
+
+
+class _Beside(nn.Module):
+    def forward(self, a: Any, b: Any, c: Any) -> Any:
+        return torch.cat([a, b]) + c
+
+
+@pytest.mark.parametrize("kind", [Dim.AUTO, Dim.DYNAMIC])
+def test_sizes_may_be_sums_of_others(kind: Any) -> None:
+    x = torch.ones
+    program = export(_Beside(), (x(3), x(4), x(7)), dynamic_shapes=({0: kind},) * 3)
+    assert str(program.graph.find_nodes(op="placeholder")[2].meta["val"].shape[0]) == "s0 + s1"
+    file = io.BytesIO()
+    save(program, file)
+    for each in (program, program.run_decompositions(), load(io.BytesIO(file.getvalue()))):
+        agree(_Beside(), each.module(), (x(2), x(6), x(8)))
+        with pytest.raises(AssertionError, match=r"Guard failed: c.size\(\)\[0\] == a.size\(\)\[0\] \+ b.size\(\)\[0\]"):
+            each.module()(x(2), x(6), x(9))
+    named = export(_Beside(), (x(3), x(4), x(7)), dynamic_shapes=({0: Dim("n")}, {0: kind}, {0: kind}))
+    agree(_Beside(), named.module(), (x(2), x(6), x(8)))
+    with pytest.raises(torch._dynamo.exc.UserError, match=r"related to the values of a and b by c = a \+ b"):
+        export(_Beside(), (x(3), x(4), x(7)), dynamic_shapes=({0: Dim("a")}, {0: Dim("b")}, {0: Dim("c")}))
+
+
+def test_sums_of_sizes_may_be_compared() -> None:
+    def chosen(a: Any, b: Any, c: Any) -> Any:
+        return a + 1 if a.shape[0] + 2 * b.shape[0] == c.shape[0] + 1 else a * 2
+
+    x = torch.ones
+    program = export(_Called(chosen), (x(3), x(4), x(10)), dynamic_shapes=(({0: Dim.AUTO},) * 3,))
+    agree(_Called(chosen), program.module(), (x(5), x(2), x(8)))
+
+
+class _Cached(nn.Module):
+    def forward(self, q: Any, mask: Any, past: Any) -> Any:
+        k, v = (torch.cat([each, q], 1) for each in past)
+        return nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, :] > 0), k, v
+
+
+def test_masks_beside_caches_of_keys() -> None:
+    def inputs(b: int, t: int, p: int) -> Any:
+        return torch.randn(b, t, 4), torch.ones(b, t + p), (torch.randn(b, p, 4), torch.randn(b, p, 4))
+
+    dims = {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}
+    program = export(_Cached(), inputs(2, 3, 5), dynamic_shapes=(dims, dims, (dims, dims)))
+    assert len(program.range_constraints) == 3
+    for given in (inputs(4, 2, 7), inputs(3, 6, 4)):
+        agree(_Cached(), program.module(), given)

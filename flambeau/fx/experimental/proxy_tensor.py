@@ -382,7 +382,7 @@ def make_fx(
             try:
                 return _traced(f, args, tracing_mode, _allow_non_fake_inputs, decomposition_table, pre_dispatch, dynamic)
             except ConstraintViolationError as error:
-                names = error.fixed | {name for pair in error.equal for name in pair}
+                names = error.fixed | {name for pair in error.equal for name in pair} | {name for name, _, _ in error.sums}
                 more = {place for place, name in dynamic.items() if name in names}
                 if not more:
                     raise
