@@ -22,7 +22,7 @@ from flambeau.kernels.compiler import build, image, pool, target
 from flambeau.kernels.families import narrow_products, recurrent
 from flambeau.ops.recurrent import LSTM
 
-OF_TILES = ("split_kernels", "tiled_windows", "tiled_gradients")  # families
+OF_TILES = ("split_kernels", "tiled_windows", "tiled_gradients", "tiled_rows")  # families
 CASES: dict[str, Callable[[], Any]] = {}
 PAIRS = [
     ("float32", "float64"),

@@ -22,6 +22,8 @@ TILE = SIDE * DEEP  # numbers of a tile
 SCALE = 2.0**24
 LARGEST = 0x4F800000  # the bits of 2.0**32
 INFINITE = 0x7F800000
+Form = tuple[int, int]  # tiles of sums, down and across; with those of both factors at most eight
+SQUARE = (2, 2)
 ORDER = {  # parts of both factors: few tiles are loaded twice
     1: ((0, 0),),
     3: ((0, 2), (0, 1), (1, 1), (1, 0), (2, 0), (0, 0)),
@@ -63,47 +65,55 @@ def note_size(k: Builder, largest: Value, bound: int, flag: Value) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """Two tiles of each part of a factor, the first one's at ``start``, counted in elements; rows ``pitch`` bytes apart."""
+    """Tiles of each part of a factor, the first one's at ``start``, counted in elements; rows ``pitch`` bytes apart."""
 
     start: Value
     element: str
     by_part: Value | int
-    by_half: Value | int
+    by_tile: Value | int
     pitch: Value | int
 
-    def at(self, k: Builder, part: int, half: int) -> Value:
+    def at(self, k: Builder, part: int, tile: int) -> Value:
         at = k.at(self.start, self.by_part * part, self.element) if part else self.start
-        return k.at(at, self.by_half, self.element) if half else at
+        return k.at(at, self.by_tile * tile, self.element) if tile else at
 
 
-def add_products(tiles: TileRegisters, parts: int, first: Operand, second: Operand, meanwhile: Callable[[int], None] | None = None) -> None:
-    """Add the products of 32 rows of the first factor with 32 columns of the second to the sums in tiles 0 to 3.
+def add_products(
+    tiles: TileRegisters,
+    parts: int,
+    first: Operand,
+    second: Operand,
+    meanwhile: Callable[[int], None] | None = None,
+    form: Form = SQUARE,
+) -> None:
+    """Add the products of the first factor's rows with the second one's columns, 32 and 32 or as ``form`` says, to the sums in tiles 0 on.
 
     ``meanwhile(i)`` writes what is to be done between them, before the ``i``-th of ``ORDER``.
     """
-    held = [-1, -1]
+    held, begin = [-1, -1], (form[0] * form[1], form[0] * (form[1] + 1))
     for i, pair in enumerate(ORDER[parts]):
         if meanwhile is not None:
             meanwhile(i)
         for side, operand in enumerate((first, second)):
             if held[side] != pair[side]:
                 held[side] = pair[side]
-                for half in range(2):
-                    tiles.load(4 + 2 * side + half, operand.at(tiles.k, pair[side], half), operand.pitch)
-        for tile in range(4):
-            tiles.add_product(tile, 4 + tile // 2, 6 + tile % 2)
+                for tile in range(form[side]):
+                    tiles.load(begin[side] + tile, operand.at(tiles.k, pair[side], tile), operand.pitch)
+        for tile in range(begin[0]):
+            tiles.add_product(tile, begin[0] + tile // form[1], begin[1] + tile % form[1])
 
 
-def load_sums(tiles: TileRegisters, pointer: Value) -> None:
-    """Fill tiles 0 to 3 with 32 rows of 32 sums."""
-    for tile in range(4):
-        tiles.load(tile, _sums_at(tiles.k, pointer, tile), 4 * BLOCK)
+def load_sums(tiles: TileRegisters, pointer: Value, form: Form = SQUARE) -> None:
+    """Fill tiles 0 on with sums whose rows lie one behind the other."""
+    for tile in range(form[0] * form[1]):
+        tiles.load(tile, _sums_at(tiles.k, pointer, tile, form), 4 * SIDE * form[1])
 
 
-def store_sums(tiles: TileRegisters, pointer: Value) -> None:
-    for tile in range(4):
-        tiles.store(tile, _sums_at(tiles.k, pointer, tile), 4 * BLOCK)
+def store_sums(tiles: TileRegisters, pointer: Value, form: Form = SQUARE) -> None:
+    for tile in range(form[0] * form[1]):
+        tiles.store(tile, _sums_at(tiles.k, pointer, tile, form), 4 * SIDE * form[1])
 
 
-def _sums_at(k: Builder, pointer: Value, tile: int) -> Value:
-    return k.at(pointer, tile // 2 * SIDE * BLOCK + tile % 2 * SIDE, "f32")
+def _sums_at(k: Builder, pointer: Value, tile: int, form: Form) -> Value:
+    down, across = divmod(tile, form[1])
+    return k.at(pointer, (down * SIDE * form[1] + across) * SIDE, "f32")

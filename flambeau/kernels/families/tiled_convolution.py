@@ -7,8 +7,9 @@ Costs are estimated in cycles of one core, by measurements.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,8 +17,9 @@ from ..compiler.language import ELEMENTS
 from ..compiler.memory import empty
 from .microkernel import FLAT, Depth, Place, Scratch, images_of, mode_of, plane_layout, planes_of, store_mode, store_strides
 from .narrow_products import instructions
-from .tile_parts import BLOCK, DEEP, SIDE
+from .tile_parts import BLOCK, DEEP, SIDE, Form
 from .tiled_gradients import SUMS, join_tiles, tiles_of_gradients
+from .tiled_rows import NARROW, WIDE, join_rows, tiles_of_rows
 from .tiled_windows import TILE, TileWeight, pack_tiles, tiles_of_windows
 
 ROOM = 1 << 20  # bytes of the bands of a block of pixels; half of the second cache
@@ -25,6 +27,8 @@ PIXELS = 1024  # of the bands of a chunk, about
 CHUNKS = 8  # that many chunks at least, where there is work enough for them
 LANES = 16
 STEP = {1: 100, 3: 600}  # cycles of 32 by 32 by 32 products, by parts
+ROW_STEP = {1: 150, 3: 500}  # the same where tiles have a row for each channel and tap
+ALIGNED_STEP = {1: 90, 3: 480}  # of weight gradients of a single tap, whose tiles begin at lines of the cache
 FETCHED = 200  # of the tiles of a step of the weight, for each part
 WRITTEN = 350  # of the sums of a block
 PACKED = 30  # of 16 pixels of two channels
@@ -234,18 +238,39 @@ def _launches(
 
 # -- the weight gradient --------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
+class _Way:
+    """A way to have a weight gradient: of blocks of so many channels, of which there are ``blocks``, and so many outputs.
+
+    Attributes:
+        products: products of tiles for each 32 pixels, in units of 32 by 32 by 32.
+        cycles: of such a unit.
+        sums: of all products of a group.
+        by_rows: whether tiles have a row for each channel and tap (``tiled_rows``).
+    """
+
+    channels: int
+    blocks: int
+    outputs: int
+    products: float
+    cycles: int
+    sums: int
+    by_rows: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class _SumCut:
     """A division of the pixels and channels of a weight gradient; lengths are in pixels.
 
     Attributes:
         table, place, tall, cost: as of ``_Cut``.
+        way: how tiles are filled.
         long: of a band, up to a multiple of ``DEEP``.
         between: from a channel's band to its next one.
         group: bands that are packed together.
         ranges: of bands, which have sums of their own.
-        channels: that are packed together.
     """
 
+    way: _Way
     table: np.ndarray
     place: Place
     tall: int
@@ -253,13 +278,28 @@ class _SumCut:
     between: int
     group: int
     ranges: int
-    channels: int
     cost: float
 
     def elapsed(self, sizes: _Sizes) -> float:
         """Cycles until ``SHARERS`` processors have done it."""
-        chunks = self.ranges * sizes.groups * _up(sizes.steps * DEEP, self.channels)
+        chunks = self.ranges * sizes.groups * self.way.blocks
         return self.cost * _up(chunks, SHARERS) / chunks
+
+
+def _ways(sizes: _Sizes, taps: int) -> Iterator[_Way]:
+    for parts in range(1, sizes.steps + 1):
+        channels, tiles = _up(sizes.steps, parts) * DEEP, sizes.strips * sizes.steps * taps
+        cycles = (STEP if taps > 1 else ALIGNED_STEP)[sizes.parts]
+        yield _Way(channels, _up(sizes.steps * DEEP, channels), OUTPUTS, tiles, cycles, tiles * SUMS)
+    down, across = row_form(sizes)
+    rows, columns = _up(sizes.channels * taps, SIDE * down) * down, _up(sizes.outputs, SIDE * across) * across
+    tiles = rows * columns
+    yield _Way(sizes.channels, 1, SIDE * across, tiles / 4, ROW_STEP[sizes.parts], tiles * SIDE * SIDE, by_rows=True)
+
+
+def row_form(sizes: _Sizes) -> Form:
+    """Tiles of sums of rows."""
+    return NARROW if sizes.outputs <= SIDE else WIDE
 
 
 def _sum_cut(sizes: _Sizes, taps: np.ndarray, step: tuple[int, int]) -> _SumCut | None:
@@ -269,34 +309,32 @@ def _sum_cut(sizes: _Sizes, taps: np.ndarray, step: tuple[int, int]) -> _SumCut 
         tall = _up(sizes.height, blocks)
         if _up(sizes.height, tall) < blocks:
             continue
-        for parts in range(1, sizes.steps + 1):
-            cuts += _sums_by_rows(sizes, taps, step, tall, _up(sizes.steps, parts) * DEEP)
+        for way in _ways(sizes, len(taps)):
+            cuts += _sums_by_rows(sizes, taps, step, tall, way)
         if tall * sizes.width < BLOCK:
             break
     return min(cuts, key=lambda cut: cut.elapsed(sizes), default=None)
 
 
-def _sums_by_rows(sizes: _Sizes, taps: np.ndarray, step: tuple[int, int], tall: int, channels: int) -> list[_SumCut]:
-    """Divisions into bands of so many rows, and blocks of so many channels."""
+def _sums_by_rows(sizes: _Sizes, taps: np.ndarray, step: tuple[int, int], tall: int, way: _Way) -> list[_SumCut]:
+    """Divisions into bands of so many rows."""
     table, place = plane_layout(taps.tobytes(), step, tall, sizes.width)
     area, line = place.phases_y * place.phases_x * place.rows * place.pitch, tall * place.pitch
     long, between = _up(line, DEEP) * DEEP, _up(area + place.pitch + DEEP, DEEP) * DEEP
-    size = 2 * sizes.parts * (channels * between + OUTPUTS * long)
+    size = 2 * sizes.parts * (way.channels * between + way.outputs * long)
     if size > ROOM:
         return []
     bands = sizes.images * _up(sizes.height, tall)
     most = max(1, min(bands, ROOM // size, _up(PIXELS, line)))
-    blocks = _up(sizes.steps * DEEP, channels)
-    tiles = sizes.strips * sizes.steps * len(taps)
-    products = bands * (long // DEEP) * tiles * STEP[sizes.parts]
-    packing = bands * (sizes.steps * DEEP * between + sizes.strips * BLOCK * long * blocks) * TURNED
+    products = bands * (long // DEEP) * way.products * way.cycles
+    outputs = _up(sizes.outputs, way.outputs) * way.outputs
+    packing = bands * way.blocks * (way.channels * between + outputs * long) * TURNED
     cuts = []
     for group in sorted({min(most, _up(bands, ranges)) for ranges in range(1, SHARERS + 1)}):
-        ranges = max(1, min(_up(bands, group), CHUNKS // (sizes.groups * blocks)))
-        visits = _up(bands, group) * tiles * (VISITED if tiles * SUMS * 4 < ROOM else 4 * VISITED)
-        joining = ranges * tiles * SUMS * JOINED
-        cost = sizes.groups * (products + visits + packing + joining)
-        cuts.append(_SumCut(table, place, tall, long, between, group, ranges, channels, cost))
+        ranges = max(1, min(_up(bands, group), CHUNKS // (sizes.groups * way.blocks)))
+        visits = _up(bands, group) * way.products * (VISITED if way.sums * 4 < ROOM else 4 * VISITED)
+        cost = sizes.groups * (products + visits + packing + ranges * way.sums * JOINED)
+        cuts.append(_SumCut(way, table, place, tall, long, between, group, ranges, cost))
     return cuts
 
 
@@ -317,41 +355,75 @@ def weight_gradient(
     element = ELEMENTS.get(x.dtype, "")
     if element not in _PARTS or not len(table) or instructions() != "tiles":
         return None
-    parts, count, dtype = _PARTS[element], len(table), x.dtype
+    parts, count = _PARTS[element], len(table)
     channels = x.shape[1] * depth.layers // groups
     sizes = _Sizes(len(x) * depth.positions, groups, grad.shape[1] // groups, channels, grad.shape[-2], grad.shape[-1], parts)
     cut = _sum_cut(sizes, table, step)
     weights = groups * sizes.outputs * sizes.channels * count
     if cut is None or cut.cost > WORTH * (sizes.products * count / PLAIN_SUMS + weights * PLAIN_JOINED):
         return None
-    bands, blocks = sizes.images * _up(sizes.height, cut.tall), _up(sizes.steps * DEEP, cut.channels)
-    split = _up(_up(bands, cut.group), cut.ranges) * cut.group
-    ranges = _up(bands, split)
-    apart = (_up(cut.group * cut.between, DEEP) | 1) * DEEP
-    pixels = _up(parts * cut.channels * apart, 2)
-    planes = pixels + _up(parts * cut.group * cut.long * OUTPUTS, 2)
-    plane = (_up(cut.between, LANES) | 1) * LANES
-    scratch = Scratch(planes + SIDE * plane, _FLOAT32)
-    multiply = tiles_of_gradients(element, parts, _mode(x, step[1]), _mode(grad, 1)).bind(
-        ranges * groups * blocks, table=cut.table, images=images_of(x, step, grad.shape[-2:], table, depth=depth), grads=planes_of(grad),
-        place=cut.place, pieces=scratch.pieces, room_size=scratch.size, pixels=pixels, planes=planes, plane=plane, apart=apart,
-        between_bands=cut.between, groups=groups, channels=sizes.channels, outputs=sizes.outputs, channel_block=cut.channels,
-        output_block=OUTPUTS, tall=cut.tall, long=cut.long, group=cut.group, split=split,
-    )  # fmt: skip
-    join = join_tiles(element, parts).bind(
-        groups * sizes.strips, groups=groups, channels=sizes.channels, outputs=sizes.outputs, taps=count, ranges=ranges
-    )
-    sums_shape = (ranges * groups * sizes.strips * sizes.steps * count * SUMS,)
+    launch = _sum_launches(x, grad, table, step, shape, sizes, cut, depth)
     otherwise: list[Sums] = []
 
     def run(x: np.ndarray, grad: np.ndarray) -> np.ndarray:
-        sums, flag, result = empty(sums_shape, _FLOAT32), np.zeros(1, np.int64), empty(shape, dtype)
+        result = launch(x, grad)
+        if result is not None:
+            return result
+        if not otherwise:
+            otherwise.append(other(x, grad))
+        return otherwise[0](x, grad)
+
+    return run
+
+
+def _sum_launches(
+    x: np.ndarray,
+    grad: np.ndarray,
+    table: np.ndarray,
+    step: tuple[int, int],
+    shape: tuple[int, ...],
+    sizes: _Sizes,
+    cut: _SumCut,
+    depth: Depth,
+) -> Callable[[np.ndarray, np.ndarray], np.ndarray | None]:
+    """Function of (x, grad) that computes the weight gradient, or None where a number cannot be split."""
+    way, parts, groups, dtype = cut.way, sizes.parts, sizes.groups, x.dtype
+    bands = sizes.images * _up(sizes.height, cut.tall)
+    split = _up(_up(bands, cut.group), cut.ranges) * cut.group
+    ranges = _up(bands, split)
+    apart = (_up(cut.group * cut.between, DEEP) | 1) * DEEP
+    pixels = _up(parts * way.channels * apart, 2)
+    planes = pixels + _up(parts * cut.group * cut.long * way.outputs, 2)
+    plane = (_up(cut.between, LANES) | 1) * LANES
+    scratch = Scratch(planes + SIDE * plane, _FLOAT32)
+    values: dict[str, Any] = {
+        "table": cut.table, "images": images_of(x, step, grad.shape[-2:], table, depth=depth), "grads": planes_of(grad),
+        "place": cut.place, "pieces": scratch.pieces, "room_size": scratch.size, "pixels": pixels, "planes": planes, "plane": plane,
+        "apart": apart, "between_bands": cut.between, "groups": groups, "channels": sizes.channels, "outputs": sizes.outputs,
+        "channel_block": way.channels, "output_block": way.outputs, "tall": cut.tall, "long": cut.long, "group": cut.group, "split": split,
+    }  # fmt: skip
+    kind, chunks = (ELEMENTS[dtype], parts, _mode(x, step[1]), _mode(grad, 1)), ranges * groups * way.blocks
+    if way.by_rows:
+        form, wanted = row_form(sizes), sizes.channels * len(table)
+        rows = _up(wanted, SIDE * form[0]) * SIDE * form[0]
+        starts = (np.arange(sizes.channels)[:, None] * apart + cut.table[:, 0]).ravel()
+        distances = np.concatenate([starts, np.full(rows - wanted, starts[-1])])  # of rows behind the last one nothing is kept
+        multiply = tiles_of_rows(*kind, form).bind(chunks, **values, distances=distances, rows=rows)
+        join = join_rows(*kind[:2], SIDE * form[1]).bind(
+            groups * _up(sizes.outputs, SIDE), groups=groups, outputs=sizes.outputs, rows=rows, wanted=wanted, ranges=ranges
+        )
+    else:
+        multiply = tiles_of_gradients(*kind).bind(chunks, **values)
+        join = join_tiles(*kind[:2]).bind(
+            groups * sizes.strips, groups=groups, channels=sizes.channels, outputs=sizes.outputs, taps=len(table), ranges=ranges
+        )
+
+    def run(x: np.ndarray, grad: np.ndarray) -> np.ndarray | None:
+        sums, flag, result = empty((ranges * groups * way.sums,), _FLOAT32), np.zeros(1, np.int64), empty(shape, dtype)
         flags, room = scratch.take()
         multiply(source=x, grad=grad, partial=sums, flag=flag, flags=flags, room=room)
         if flag[0]:
-            if not otherwise:
-                otherwise.append(other(x, grad))
-            return otherwise[0](x, grad)
+            return None
         join(partial=sums, out=result)
         return result
 

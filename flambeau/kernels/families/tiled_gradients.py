@@ -72,18 +72,20 @@ def tiles_of_gradients(k: Builder, element: str, parts: int, mode: str, grad_mod
 
     ``mode`` and ``grad_mode`` are those of the images and the gradient, see ``mode_of``, or "last" where channels are innermost.
     """
-    k.for_chunks(_GradientTiles(k, element, parts, mode, grad_mode).chunk)
+    k.for_chunks(GradientTiles(k, element, parts, mode, grad_mode).chunk)
 
 
-class _GradientTiles:
+class GradientTiles:
     """The loops of ``tiles_of_gradients``."""
+
+    record: type[GradientArguments] = GradientArguments
 
     def __init__(self, k: Builder, element: str, parts: int, mode: str, grad_mode: str):
         self.k, self.element, self.parts, self.mode, self.grad_mode = k, element, parts, mode, grad_mode
         k.features = FEATURES
         self.lanes, self.tiles = k.lanes("f32"), TileRegisters(k)
         self.fill, self.fill_grad = Filling(k, element, mode), Filling(k, element, grad_mode)
-        self.a = a = k.arguments(GradientArguments)
+        self.a = a = k.arguments(self.record)
         self.row_blocks = (a.images.out_height + (a.tall - 1)) // a.tall
         self.bands = a.images.images * self.row_blocks
         self.channel_strips, self.output_strips = ((size + (BLOCK - 1)) // BLOCK for size in (a.channels, a.outputs))
@@ -91,7 +93,7 @@ class _GradientTiles:
         self.by_grad_part = a.group * a.long // 2 * a.output_block
 
     def chunk(self, index: Value) -> None:
-        k, a, im = self.k, self.a, self.a.images
+        k, a = self.k, self.a
         ranges, blocks = (self.bands + (a.split - 1)) // a.split, (a.channels + (a.channel_block - 1)) // a.channel_block
         number, rest = index % ranges, index // ranges
         self.c0, group = rest % blocks * a.channel_block, rest // blocks
@@ -101,8 +103,7 @@ class _GradientTiles:
         self.pixels, self.planes = k.at(self.room, a.pixels, "f32"), k.at(self.room, a.planes, "f32")
         self.channel = group * a.channels  # the group's first one
         self.grad = k.at(a.grad, group * a.outputs * a.grads.c, self.element)
-        by_group = self.output_strips * self.channel_strips * im.count * SUMS
-        self.sums = k.at(a.partial, (number * a.groups + group) * by_group, "f32")
+        self.sums = k.at(a.partial, (number * a.groups + group) * self.sums_of_group(), "f32")
         first, last = number * a.split, k.least((number + 1) * a.split, self.bands)
 
         def some(b: Value) -> None:
@@ -112,6 +113,9 @@ class _GradientTiles:
 
         k.loop(first, last, some, step=a.group)
         give_back(k, a.flags, piece)
+
+    def sums_of_group(self) -> Value:
+        return self.output_strips * self.channel_strips * self.a.images.count * SUMS
 
     def rows_of(self, band: Value) -> tuple[Value, Value, Value]:
         """Image, first row of the gradient, and number of rows of a band."""
@@ -182,7 +186,8 @@ class _GradientTiles:
                         for ix, stop in zip(columns, stops, strict=True)
                     ]
                     for i, value in enumerate(transposed(k, lines)):
-                        largest = self.put(value, k.at(to, (c + i) * a.apart, "u16"), j * place.pitch + v, largest)
+                        put = partial(self.put, value, k.at(to, (c + i) * a.apart, "u16"), j * place.pitch + v, largest)
+                        largest = k.when(c + i < a.channel_block, put, partial(lambda same: same, largest))
                     return largest
 
                 return k.loop(0, a.channel_block, square, step=SIDE, carried=[largest])
@@ -210,13 +215,16 @@ class _GradientTiles:
         o1 = k.least(o0 + a.output_block, a.outputs)
         k.loop(0, count, lambda number: k.loop(0, a.output_block, partial(self.pack_grads, first, number, o0), step=SIDE))
 
-        def strips() -> None:
-            def output(o: Value) -> None:
-                k.loop(self.c0, self.c1, lambda c: self.products(o, c, k.at(self.pixels, o - o0, "u32"), count, is_more), step=BLOCK)
+        self.tiles.within(lambda: self.strips(o0, o1, count, is_more))
 
-            k.loop(o0, o1, output, step=BLOCK)
+    def strips(self, o0: Value, o1: Value, count: Value, is_more: Value) -> None:
+        """All products with the outputs of a block."""
+        k = self.k
 
-        self.tiles.within(strips)
+        def output(o: Value) -> None:
+            k.loop(self.c0, self.c1, lambda c: self.products(o, c, k.at(self.pixels, o - o0, "u32"), count, is_more), step=BLOCK)
+
+        k.loop(o0, o1, output, step=BLOCK)
 
     def pack_grads(self, first: Value, number: Value, o0: Value, o: Value) -> None:
         """Outputs ``o`` to ``o + 16`` of the block, of a band: pairs of pixels, zeros for outputs and pixels that are none."""
