@@ -387,6 +387,15 @@ def _many_channels() -> Any:
     return grads(F.conv2d(x, w, padding=1), x, w) + grads(F.conv2d(x, w, stride=2), x, w)
 
 
+@case("convolutions of few channels")
+def _convolutions_of_few_channels() -> Any:
+    results = []
+    for outputs in (12, 40):
+        x, w = leaf(4, 3, 40, 40), leaf(outputs, 3, 7, 7)
+        results += grads(F.conv2d(x, w, stride=2, padding=3), x, w)
+    return results
+
+
 @case("transposed convolution")
 def _transposed() -> Any:
     x, w = leaf(2, 6, 9, 11), leaf(6, 5, 3, 3)
