@@ -14,9 +14,7 @@ from .graph import Graph, Node, Value
 from .memory import extent
 from .passes import RANDOM, root_of
 
-__all__ = ["Lifetimes", "crowded", "delayed", "hastened", "is_elementwise", "most_bytes"]
-
-GROWTH = 1.25  # of the memory that a graph needs, for kernels that are quicker with memory of their own
+__all__ = ["Lifetimes", "delayed", "hastened", "is_elementwise", "most_bytes"]
 
 
 class Lifetimes:
@@ -85,19 +83,6 @@ class Lifetimes:
 def most_bytes(graph: Graph, scratch_of: Callable[[Node], int]) -> int:
     """The most bytes that values of a graph need while a node runs."""
     return max(Lifetimes(graph, graph.nodes).profile(graph.nodes, scratch_of), default=0)
-
-
-def crowded(graph: Graph, scratch_of: Callable[[Node], int], is_free: Callable[[Node], bool]) -> frozenset[Node]:
-    """The nodes whose kernels' own memory would be most of what the graph needs beyond its values.
-
-    Args:
-        scratch_of: bytes that a node's kernel needs for itself.
-        is_free: whether there is another kernel, which needs none.
-    """
-    profile = Lifetimes(graph, graph.nodes).profile(graph.nodes, scratch_of)
-    free = [scratch_of(node) if is_free(node) else 0 for node in graph.nodes]
-    limit = GROWTH * max((size - own for size, own in zip(profile, free, strict=True)), default=0)
-    return frozenset([node for node, size, own in zip(graph.nodes, profile, free, strict=True) if own and size > limit])
 
 
 def replaces(node: Node) -> bool:

@@ -32,10 +32,10 @@ from .fusion import factors, fused
 from .graph import Graph, Node, Value, replaced, values_in
 from .interpret import function_of, is_checked
 from .launches import Captured
-from .lifetimes import crowded, delayed, hastened, most_bytes
+from .lifetimes import delayed, hastened, most_bytes
 from .lookups import looked_up
 from .memory import address_of, array_at, extent
-from .planning import Memory, place, rounded, write_over
+from .planning import Memory, crowding, place, rounded, write_over
 from .recomputation import recomputed
 from .recurrence import opened
 
@@ -96,17 +96,17 @@ class Lowered:
     def _first(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         trial = _Trial(self.graph, arrays, self._in_place or frozenset())
         outputs = run_ignoring_fp(trial.run)
-        if self._is_arranged_anew() or self._is_crowded():
+        if self._is_arranged_anew() or self._is_crowded(trial):
             return outputs
         self.plan = trial.plan(_again(weakref.ref(self)))
         self._run = self.plan.run
         return outputs
 
-    def _is_crowded(self) -> bool:
+    def _is_crowded(self, trial: _Trial) -> bool:
         """Whether other kernels are wanted for the next call, for those of this one need too much memory."""
         if self._in_place is not None:
             return False
-        self._in_place = crowded(self.graph, rules.scratch_of, rules.may_be_in_place)
+        self._in_place = trial.crowded()
         return bool(self._in_place)
 
     def _is_arranged_anew(self) -> bool:
@@ -160,6 +160,7 @@ class _Trial:
         self.steps: list[Any] = []
         self.blocks: list[Memory] = []
         self.may_write_over: list[tuple[Memory, Memory]] = []  # results and operands, as far as kernels are concerned
+        self.spare: dict[Memory, Node] = {}  # scratch memory of nodes that there is another kernel for, which needs none
         self.flags: list[Memory] = []
         self.constants: dict[int, Memory] = {}
         self.updates: list[Any] = []
@@ -362,6 +363,8 @@ class _Trial:
                 self.arrays[out] = made[i]
         own = {"scratch": [(self.scratch(size), np.empty(size, np.uint8)) for size in found.scratch]}
         self.may_write_over += overwriting.of_scratch(self, node, [memory for memory, _ in own["scratch"]])
+        if rules.may_be_in_place(node):
+            self.spare.update((memory, node) for memory, _ in own["scratch"])
         own["flag"] = [(self.flag(size), np.zeros(size // 8, np.int64)) for size in found.flags]
         for launch in found.launches:
             headers = []
@@ -407,6 +410,11 @@ class _Trial:
         self.steps.append(Step(function, given, tuple([self.reference(out) for out in outs]), node, **more))
         for value in (*values_in(args), *outs):
             self.where(value)[0].use(len(self.steps) - 1)
+
+    def crowded(self) -> frozenset[Node]:
+        """The nodes whose kernels' own memory would be most of what is needed beyond values, and for which there are other kernels."""
+        write_over(self.may_write_over)
+        return crowding(self.blocks, self.spare)
 
     def plan(self, again: Callable[..., list[np.ndarray]]) -> Plan:
         """The plan of what ran; ``again`` is called where it no longer fits."""

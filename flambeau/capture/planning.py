@@ -14,12 +14,16 @@ are one block for as long as either is needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
+from typing import Any, TypeVar
 
 import numpy as np
 
 from .memory import ALIGNMENT
+
+GROWTH = 1.05  # of the memory that is needed anyway, for kernels that are quicker with memory of their own
+Owner = TypeVar("Owner")
 
 
 class Memory:
@@ -81,6 +85,28 @@ def place(blocks: Iterable[Memory]) -> int:
     return total
 
 
+def crowding(blocks: Iterable[Memory], scratch: dict[Memory, Owner]) -> frozenset[Owner]:
+    """The owners of scratch memory that makes a step need more than is needed anyway.
+
+    Args:
+        blocks: of an arena. scratch: those of them that could be done without, and whose they are.
+    """
+    alive = [block for block in blocks if block.first >= 0 and block.over is None]
+    needed, anyway = _profile(alive), _profile([block for block in alive if block not in scratch])
+    limit = GROWTH * max(anyway, default=0)
+    mine = [block for block in alive if block in scratch]
+    return frozenset([scratch[block] for block in mine if max(needed[block.first : block.last + 1]) > limit])
+
+
+def _profile(blocks: Sequence[Memory]) -> list[int]:
+    """Bytes that are needed at each step."""
+    changes = [0] * (max([block.last for block in blocks], default=-1) + 2)
+    for block in blocks:
+        changes[block.first] += rounded(block.size)
+        changes[block.last + 1] -= rounded(block.size)
+    return list(accumulate(changes))
+
+
 _ORDERS: tuple[Callable[[Memory], Any], ...] = (
     lambda block: (-block.size, block.first),
     lambda block: (block.first - block.last, -block.size),
@@ -93,7 +119,7 @@ _GOOD = 1.01  # times what is needed at least: no further order is tried
 
 
 def _placed(blocks: list[Memory]) -> int:
-    least, best = _least(blocks), None
+    least, best = max(_profile(blocks)), None
     for order in _ORDERS:
         total, offsets = _in_order(sorted(blocks, key=order))
         if best is None or total < best[0]:
@@ -104,19 +130,6 @@ def _placed(blocks: list[Memory]) -> int:
     for block, offset in best[1].items():
         block.offset = offset
     return best[0]
-
-
-def _least(blocks: Iterable[Memory]) -> int:
-    """The most bytes that are needed at a step."""
-    changes: dict[int, int] = {}
-    for block in blocks:
-        changes[block.first] = changes.get(block.first, 0) + rounded(block.size)
-        changes[block.last + 1] = changes.get(block.last + 1, 0) - rounded(block.size)
-    now = most = 0
-    for step in sorted(changes):
-        now += changes[step]
-        most = max(most, now)
-    return most
 
 
 def _in_order(blocks: Iterable[Memory]) -> tuple[int, dict[Memory, int]]:

@@ -22,7 +22,7 @@ from .rewriting import Rewriting
 __all__ = ["opened"]
 
 FEW = 64  # rows of all steps: up to here layers have a way of their own for the input's products
-KEPT = 1 << 20  # bytes: fewer are kept
+KEPT = 1 << 18  # bytes: fewer are kept
 _LAYERS = ("_lstm_layer", "_gru_layer", "_rnn_layer")
 
 

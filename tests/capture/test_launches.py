@@ -15,7 +15,7 @@ from flambeau.capture.interpret import run_of
 from flambeau.capture.lowering import Lowered
 from flambeau.capture.memory import extent
 from flambeau.capture.passes import simplified
-from flambeau.capture.planning import Memory, place, rounded
+from flambeau.capture.planning import Memory, crowding, place, rounded
 from flambeau.capture.recorder import Recorder
 from flambeau.core.arrays import native
 from flambeau.core.calls.registry import primitive
@@ -291,3 +291,17 @@ def test_launches_that_read_what_numpy_copied_are_refused():
         assert run(x).all()
     x[0, 1, 2] = 0
     assert run(x).flatten().tolist() == [True, False, True]
+
+
+def test_scratch_memory_that_is_too_much_is_named():
+    def block(size, first, last):
+        made = Memory("arena", size)
+        made.use(first)
+        made.use(last)
+        return made
+
+    values, little, much, beside = block(1 << 20, 0, 9), block(1 << 14, 3, 3), block(1 << 18, 4, 5), block(1 << 18, 7, 7)
+    other = block(1 << 18, 6, 8)  # with which as much is needed anyway
+    assert crowding([values, little, much], {little: "little", much: "much"}) == {"much"}
+    assert crowding([values, much, other], {much: "much"}) == set()
+    assert crowding([values, much, beside, other], {much: "much", beside: "beside"}) == {"beside"}

@@ -11,7 +11,7 @@ from capture.test_lowering import arrays_of, needs_kernels, poison, recorded, sa
 import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau import nn
-from flambeau.capture import lifetimes, recomputation
+from flambeau.capture import planning, recomputation
 from flambeau.capture.fusion import fused
 from flambeau.capture.interpret import run_of
 from flambeau.capture.lifetimes import delayed, most_bytes
@@ -196,7 +196,7 @@ def test_layers_need_less_and_give_the_same_bits() -> None:
 
 @needs_kernels
 def test_plans_with_values_computed_again_give_the_same_bits(never: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lifetimes, "GROWTH", 100.0)  # the same kernels in both
+    monkeypatch.setattr(planning, "GROWTH", 100.0)  # the same kernels in both
     function, x, parameters = layers(3)
     graph = recorded(function, [x], parameters)
     run = lower(graph)
