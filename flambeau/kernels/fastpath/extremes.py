@@ -158,7 +158,7 @@ class _Named(Extreme):
             return self.incref(self.dtype(array))
 
         def record() -> None:
-            node = self.own(self.new(self.node_class()))
+            node = self.own(self.new(self.node_class(), Node))
             self.fill(node, Node, edges=self._edges(bits))
             self.fill(node, Node, saved=self._saved_of(made, arrays, bits))
             self.fill(node, Node, attrs=self._attributes())

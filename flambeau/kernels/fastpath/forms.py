@@ -169,7 +169,7 @@ class Form(Function):
         return self.word(records.NODE, element="ptr")
 
     def _node(self, made: Value, array: Value, bits: Value) -> Value:
-        node = self.own(self.new(self.node_class()))
+        node = self.own(self.new(self.node_class(), Node))
         self.fill(node, Node, edges=self._edges(bits))
         self.fill(node, Node, saved=self._saved(made, array, bits))
         shared = self.word(records.ATTRS, element="ptr")

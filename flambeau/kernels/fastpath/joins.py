@@ -95,7 +95,7 @@ class _Join(Pointwise):
 
     def _recorded(self, array: Value) -> Value:
         """The node of the call: its edges lead to the list's tensors as they are now, and it keeps ``dim``, or also the shapes."""
-        node = self.own(self.new(self.node_class()))
+        node = self.own(self.new(self.node_class(), Node))
         given = self.argument(0)
 
         def each(item: Any) -> Any:

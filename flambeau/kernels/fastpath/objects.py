@@ -22,8 +22,12 @@ from ...core.tensor import Parameter, Tensor
 from ..compiler.language import Builder, Value, as_tuple
 from .code import Code
 from .interpreter import ALIGNED, BASE, C_CONTIGUOUS, DATA, DESCR, DIMS, FLAGS, NDIM, STRIDES, require
+from .pools import COUNT, DEALLOC, END, HEAD, LAYOUTS, POOLS, SHAPES, Layout
 
 ALLOCATE, _ITERATE = 47, 63  # CPython's numbers of tp_alloc and tp_iternext
+
+
+MOST_KNOWN = SHAPES.shape[1] - 2  # dimensions of shapes that are kept
 
 
 class Function(Builder):
@@ -191,12 +195,56 @@ class Function(Builder):
         for name, value in values.items():
             self.put(value, thing, self.interpreter.slot(owner, name))
 
-    def new(self, kind: Value) -> Value:
-        """An instance of a class with slots, all of them empty, tracked by the garbage collector."""
-        allocate = self._entry(self.code.slot_function(Tensor, ALLOCATE, "allocate"))  # every such class has this one
-        made = self.call_c(allocate, "ptr", kind, self.i64(0))
-        self.check(self.exists(made))
-        return made
+    def let_go(self, thing: Value) -> None:
+        """One reference less, as the interpreter's own macro counts it."""
+        count = self.field(thing, 0, "i64")
+
+        def less() -> None:
+            self.put(count - 1, thing, 0, "i64")
+            self.when(count.eq(1), lambda: self.call_c("_Py_Dealloc", None, thing))
+
+        if self.interpreter.immortal:
+            self.when(self.cast(count, "i32") >= 0, less)
+        else:
+            less()
+
+    def pool_of(self, layout: Layout) -> Value:
+        """Address of a pool's words."""
+        return self.at(self.field(self.object(POOLS), DATA), layout.place * POOLS.shape[1], "i64")
+
+    def new(self, kind: Value, like: type | None = None) -> Value:
+        """An instance of a class with slots, all of them empty, tracked by the garbage collector.
+
+        Args:
+            like: a class that has a pool of memory, of which this one is, or perhaps a subclass.
+        """
+
+        def allocate() -> Value:
+            function = self._entry(self.code.slot_function(Tensor, ALLOCATE, "allocate"))  # every such class has this one
+            made = self.call_c(function, "ptr", kind, self.i64(0))
+            self.check(self.exists(made))
+            return made
+
+        if like is None:
+            return allocate()
+        pool, link = self.pool_of(LAYOUTS[like]), LAYOUTS[like].link
+        first = self.load(pool, HEAD, "ptr")
+
+        def again() -> Value:
+            self.store(self.field(first, link), pool, HEAD, "ptr")
+            self.store(self.load(pool, COUNT, "i64") - 1, pool, COUNT, "i64")
+            self.put(self.null, first, link)
+            self.put(self.i64(1), first, 0, "i64")
+            self.put(self.incref(kind), first, 8)
+            self.call_c("PyObject_GC_Track", None, first)
+            return first
+
+        ends_there = self.field(kind, DEALLOC, "i64").eq(self.load(pool, END, "i64"))  # so that it is as large
+        return self.when(self.exists(first) & ends_there, again, allocate)
+
+    def dealloc_of(self, kind: type) -> Value:
+        """Address of the function by which objects of a class end."""
+        return self._entry(self.code.slot_function(kind, 52, "dealloc"))
 
     def slot_function(self, kind: type, number: int) -> Value:
         """Address of the function that fills a slot of a type."""
@@ -252,21 +300,41 @@ class Function(Builder):
 
     def shape(self, array: Value, kind: type | None = None) -> Value:
         """The shape as a tuple of ints (a new reference), or as a kind of tuple."""
-        self.own(self.incref(array))
-        if kind is None:
-            made = self.own(self.call_c("PyTuple_New", "ptr", self.ndim(array)))
-        else:
-            made = self.own(self.call_c(self.slot_function(tuple, ALLOCATE), "ptr", self.object(kind), self.ndim(array)))
+        if kind is not None:
+            return self._sizes(array, kind)
+        if "known_shape" not in self.code.functions:
+            _known_shape(self.code)
+        rank = self.ndim(array)
+
+        def known() -> Value:
+            count = self.emit(f"inttoptr i64 {rank.text} to ptr", "ptr")
+            return self.call_c(Value(self, "@known_shape", "ptr"), "ptr", self.dims(array), count)
+
+        made = self.when(rank <= MOST_KNOWN, known, lambda: self._sizes(array))
         self.check(self.exists(made))
-        items, dims = self.at(made, self.interpreter.tuple_items, "i8"), self.dims(array)
+        return made
+
+    def _sizes(self, array: Value, kind: type | None = None) -> Value:
+        self.own(self.incref(array))
+        made = self.tuple_of(self.dims(array), self.ndim(array), kind)
+        self.call_c("Py_DecRef", None, self.disown(array))
+        return made
+
+    def tuple_of(self, numbers: Value, count: Value, kind: type | None = None) -> Value:
+        """Numbers in memory as a tuple of ints (a new reference), or as a kind of tuple."""
+        if kind is None:
+            made = self.own(self.call_c("PyTuple_New", "ptr", count))
+        else:
+            made = self.own(self.call_c(self.slot_function(tuple, ALLOCATE), "ptr", self.object(kind), count))
+        self.check(self.exists(made))
+        items = self.at(made, self.interpreter.tuple_items, "i8")
 
         def item(i: Value) -> None:
-            number = self.call_c("PyLong_FromSsize_t", "ptr", self.load(dims, i, "i64"))
+            number = self.call_c("PyLong_FromSsize_t", "ptr", self.load(numbers, i, "i64"))
             self.check(self.exists(number))
             self.store(number, items, i, "ptr")
 
-        self.loop(0, self.ndim(array), item)
-        self.call_c("Py_DecRef", None, self.disown(array))
+        self.loop(0, count, item)
         return self.disown(made)
 
     def new_array(self, dtype: Value, ndim: Value, dims: Value) -> Value:
@@ -346,7 +414,7 @@ class Function(Builder):
     def new_tensor(self, array: Value) -> Value:
         """A Tensor around an array, which is handed over; its history is still empty."""
         self.own(array)
-        made = self.new(self.object(Tensor))
+        made = self.new(self.object(Tensor), Tensor)
         self.disown(array)
         none = self.object(None)
         self.fill(made, Tensor, _array=array, _storage=self.incref(none), _view_of=self.incref(none))
@@ -359,7 +427,7 @@ class Function(Builder):
 
     def new_storage(self, tensor: Value, array: Value) -> Value:
         """``tensor.new_storage`` of a tensor that has none (borrowed: the tensor has it)."""
-        made = self.new(self.object(UntypedStorage))
+        made = self.new(self.object(UntypedStorage), UntypedStorage)
         none, zero = self.object(None), self.object(0)
         values = {"_array": array, "_aliases": self.object(()), "_bytes": none, "_room": self.object(32), "version": zero, "changed": zero}
         values["uneven"] = self.object(False)
@@ -394,3 +462,32 @@ class Function(Builder):
         self.fill(node, Node, shape=self.shape(array))
         self.fill(node, Node, dtype=self.incref(dtype), hooks=self.incref(self.object(None)))
         self.fill(node, Node, seq=self.next_of_clock())
+
+
+def _known_shape(code: Code) -> None:
+    """``f(sizes, count)`` of at most ``MOST_KNOWN`` sizes: a tuple of them (a new reference), that of the last time if it is known."""
+    k = Function(code, "known_shape", "sizes", "count")
+    sizes, count = k.operands[0], k.emit("ptrtoint ptr %count to i64", "i64")
+    copied = k.scratch(MOST_KNOWN, "i64")  # an allocation may run Python code, which may change the array
+
+    def step(i: Value, mixed: Value) -> Value:
+        size = k.load(sizes, i, "i64")
+        k.store(size, copied, i, "i64")
+        return (mixed + size) * -0x61C8864680B583EB  # the golden ratio in 64 bits: what differs little lies far apart
+
+    mixed = k.loop(0, count, step, carried=(count,))
+    place = k.at(k.field(k.object(SHAPES), DATA), ((mixed >> 32) & (SHAPES.shape[0] - 1)) * SHAPES.shape[1], "i64")
+    known, its_sizes = k.load(place, 0, "ptr"), k.at(place, 2, "i64")
+
+    def compare(i: Value, found: Value) -> Value:
+        return found | (k.load(its_sizes, i, "i64") ^ k.load(copied, i, "i64"))
+
+    differs = k.loop(0, count, compare, carried=(k.load(place, 1, "i64") ^ count,))
+    k.case(k.exists(known) & differs.eq(0), lambda: k.give(k.incref(known)))
+    made, before = k.tuple_of(copied, count), k.load(place, 0, "ptr")
+    k.store(k.incref(made), place, 0, "ptr")
+    k.store(count, place, 1, "i64")
+    k.loop(0, count, lambda i: k.store(k.load(copied, i, "i64"), its_sizes, i, "i64"))
+    k.when(k.exists(before), lambda: k.let_go(before))
+    k.give(made)
+    k.finish()

@@ -14,6 +14,7 @@ from . import (
     broadcasts,
     casts,
     class_rules,
+    endings,
     extremes,
     forms,
     formulas,
@@ -23,6 +24,7 @@ from . import (
     losses,
     numbers,
     parts,
+    pools,
     products,
     programs,
     records,
@@ -109,6 +111,7 @@ _FORMS = (
     losses.squared_loss,
     launching.layer_norm,
     single_queries.attention,
+    *endings.ENDINGS,
 )
 _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
     "transpose": ("transposed", records.of_views),
@@ -240,6 +243,8 @@ def start(compiles: bool = True) -> bool:
 
 
 def _take_over(addresses: dict[str, int]) -> None:
+    with suppress(Unsupported):
+        pools.take_over({owner: addresses[name] for owner, name in endings.NAMES.items()})
     table = backward.RuleTable()
     for key in ("_split", "_split_with_sizes", "_unbind"):  # whose wrappers in Python stay as they are
         op = primitive(key)
@@ -252,6 +257,8 @@ def _take_over(addresses: dict[str, int]) -> None:
             name, record = _found(op, form, more)
         except (records.Unfit, Unsupported):  # the latter where NumPy's loops of this operation lie otherwise
             return None
+        for kind in record.kept:
+            pools.adopt(kind)
         made = builtin(getattr(op, "name", op), addresses[name], record)
         if form == "rule":
             table.put(more[0], addresses[name], record)

@@ -127,7 +127,7 @@ def view_around(k: Form, r: Value, x: Value, word: Value) -> Value:
     """A tensor (owned) around array ``r`` (owned), a view of ``x``, marked by a word if that is not null; its history is still empty."""
     storage, marked = _shared_storage(k, x), k.exists(word)
     mark = k.own(k.when(marked, lambda: k.new(k.object(ViewMeta)), lambda: k.null))
-    made = k.new(k.object(Tensor))
+    made = k.new(k.object(Tensor), Tensor)
     k.disown(r)
     shown = k.slot(x, Tensor, "_view_of")
     is_mark = k.is_exactly(shown, ViewMeta)
@@ -572,7 +572,7 @@ def detached(code: Code) -> str:
     k.any_array_of(x)
     require_usual_storage(k, x)
     storage = _shared_storage(k, x)
-    made = k.new(k.object(Tensor))
+    made = k.new(k.object(Tensor), Tensor)
     none = k.object(None)
     k.fill(made, Tensor, _array=k.incref(k.slot(x, Tensor, "_array")), _storage=k.incref(storage), _view_of=k.incref(none))
     k.fill_unrecorded(made, k.is_inference(x))
