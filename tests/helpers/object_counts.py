@@ -6,12 +6,15 @@ import gc
 import itertools
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-__all__ = ["Counts", "assert_counted", "end_by_signals", "fail_everywhere"]
+from flambeau.kernels.fastpath import pools
+
+__all__ = ["Counts", "assert_counted", "collecting", "end_by_signals", "fail_everywhere", "without_pools"]
 
 Things = Mapping[str, Any] | Sequence[Any]
 
@@ -44,6 +47,29 @@ class Counts:
         return {**changed, "blocks": more} if more >= 200 else changed
 
 
+@contextmanager
+def without_pools() -> Iterator[None]:
+    """Within the block every object that machine code makes is allocated: no memory of others is taken again."""
+    before = pools.POOLS[:, [pools.HEAD, pools.COUNT]].copy()
+    pools.POOLS[:, pools.HEAD], pools.POOLS[:, pools.COUNT] = 0, pools.MOST
+    try:
+        yield
+    finally:
+        pools.POOLS[:, [pools.HEAD, pools.COUNT]] = before
+
+
+@contextmanager
+def collecting(*generations: int) -> Iterator[None]:
+    """Within the block the collector starts at every allocation, or after so many."""
+    before = gc.get_threshold()
+    with without_pools():
+        gc.set_threshold(*(generations or (1, 1, 1)))
+        try:
+            yield
+        finally:
+            gc.set_threshold(*before)
+
+
 def assert_counted(call: Callable[[], Any], things: Things, most: int, times: int = 2000) -> None:
     """So many calls lose and keep no object.
 
@@ -73,13 +99,15 @@ def fail_everywhere(
     counts, failed = Counts(things, most), 0
     for after in itertools.islice(itertools.cycle(range(depth)), times):
         given = prepare()
-        limits.set_nomemory(after, after + 1)
-        try:
-            call(*given)
-        except MemoryError:
-            failed += 1
-        finally:
-            limits.remove_mem_hooks()
+        pools.SHAPES[:, 1] = -1 % (1 << 64)  # that many sizes has no shape
+        with without_pools():
+            limits.set_nomemory(after, after + 1)
+            try:
+                call(*given)
+            except MemoryError:
+                failed += 1
+            finally:
+                limits.remove_mem_hooks()
     assert not counts.changed()
     return failed
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from machine_code import load_machine_code
-from object_counts import assert_counted, end_by_signals, fail_everywhere
+from object_counts import assert_counted, collecting, end_by_signals, fail_everywhere
 
 import flambeau
 from flambeau.core.calls import machine_calls
@@ -411,15 +411,11 @@ def test_every_allocation_may_fail(name: str) -> None:
 
 
 def test_a_collection_at_every_allocation() -> None:
-    before = gc.get_threshold()
-    gc.set_threshold(1, 1, 1)
-    try:
+    with collecting():
         for seed in range(2000, 2060):
             with machine_calls.python_only():
                 expected = told(seed)
             assert told(seed) == expected, seed
-    finally:
-        gc.set_threshold(*before)
 
 
 def test_threads_add_to_the_same_leaves() -> None:

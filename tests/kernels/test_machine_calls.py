@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from machine_code import load_machine_code
-from object_counts import assert_counted, end_by_signals, fail_everywhere
+from object_counts import assert_counted, collecting, end_by_signals, fail_everywhere
 
 import flambeau
 from flambeau.core.calls import machine_calls
@@ -627,17 +627,13 @@ def check_counts(call: Any, pairs: Any) -> None:
 def test_a_collection_at_every_allocation(seed: int = 1) -> None:
     rng = random.Random(seed)
     flambeau.manual_seed(seed)
-    before = gc.get_threshold()
-    gc.set_threshold(1, 1, 1)
-    try:
+    with collecting():
         for _, call in itertools.islice(itertools.cycle(CALLS.items()), 300):
             a, b = pair(rng)
             with machine_calls.python_only():
                 expected = outcome(call, a, b)
             again = outcome(call, a, b)
             assert len(again) == len(expected) and again[1:3] == expected[1:3], "values of some depend on the order in memory"
-    finally:
-        gc.set_threshold(*before)
 
 
 def let_fail(call: Any, a: Any, b: Any) -> None:
@@ -715,16 +711,14 @@ def test_an_operand_may_get_other_memory_in_the_midst_of_a_call() -> None:
 
     with flambeau.no_grad():
         expected = [shown(result) for result in node.apply(grad)]
-        before = gc.get_threshold()
         gc.callbacks.append(move)
         results: list[Any] = []
         try:
             for k in range(100):
-                gc.set_threshold(1 + k % 6, 1, 1)  # so that it starts at each of the allocations in turn
-                results.append(node.apply(grad))
+                with collecting(1 + k % 6, 1, 1):  # at each of the allocations in turn
+                    results.append(node.apply(grad))
         finally:
             gc.callbacks.remove(move)
-            gc.set_threshold(*before)
     assert all([shown(result) for result in each] == expected for each in results)
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 from typing import Any
 
 import pytest
 from machine_code import load_machine_code
-from object_counts import assert_counted, fail_everywhere
+from object_counts import assert_counted, collecting, fail_everywhere
 
 import flambeau
 from flambeau import nn
@@ -164,14 +163,11 @@ def test_objects_are_counted() -> None:
 
 
 def test_a_collection_at_every_allocation() -> None:
-    model, before = network(), gc.get_threshold()
+    model = network()
     expected = model(X)
-    gc.set_threshold(1, 1, 1)
-    try:
+    with collecting():
         for _ in range(50):
             assert flambeau.equal(model(X), expected)
-    finally:
-        gc.set_threshold(*before)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import gc
 import random
 import sys
 import weakref
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from machine_code import load_machine_code
-from object_counts import assert_counted
+from object_counts import assert_counted, collecting
 from optimizer_cases import CASES, IDS
 
 import flambeau as torch
@@ -287,12 +286,8 @@ def test_lists_that_change_while_gradients_are_forgotten() -> None:
 
 def test_a_collection_at_every_allocation() -> None:
     optimizer = made("Adam", {"lr": 0.01})
-    before = gc.get_threshold()
     give_gradients(np.random.default_rng(5), [optimizer])
-    gc.set_threshold(1, 1, 1)
-    try:
+    with collecting():
         for _ in range(50):
             optimizer.step()
-    finally:
-        gc.set_threshold(*before)
     assert launched(optimizer) > 40

@@ -83,7 +83,7 @@ class _Ending(Function):
         self.when(count < MOST, keep, lambda: self.call_c("PyObject_GC_Del", None, self.thing))
 
     def end_as_twin(self) -> Value:
-        """What is unusual ends as an object of the twin."""
+        """Have the object, which is unusual, end as one of the twin."""
         kind, twin = self.type_of(self.thing), self.object(self.layout.twin)
 
         def finalize() -> None:

@@ -46,7 +46,7 @@ class NodeTwin:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What objects of one pool look like.
+    """Slots and offsets of the objects of one pool.
 
     Attributes:
         place: the pool's place in ``POOLS``.
