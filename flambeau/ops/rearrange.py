@@ -14,7 +14,7 @@ from ..core.arrays.kinds import MissingValue, kind_of
 from ..core.calls.annotations import Dim, Tensor
 from ..core.calls.registry import composite, method, op, resolve
 from ..core.layout import contiguous_format, empty_as, empty_strided_array, format_of, format_strides, preserve_format, row_major
-from ..core.shape import one_by_one, sizes_of, wrap_dim, wrap_dims
+from ..core.shape import index_of, one_by_one, sizes_of, wrap_dim, wrap_dims
 from ..core.tensor import Tensor as TensorType, wrap
 from .creation import array_like
 
@@ -145,10 +145,11 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None
         input = input.reshape(1)
     if not has_values:
         return input.index_select(dim, repeats.new_empty(output_size))
-    counts = np.asarray(repeats._array if isinstance(repeats, TensorType) else repeats)
+    if not isinstance(repeats, TensorType):
+        return _each_repeated(input, index_of(repeats, "repeats"), dim, output_size)
+    counts, size = repeats._array, input._array.shape[dim]
     if counts.dtype.kind not in "iu":
         raise RuntimeError("repeats has to be Long or Int tensor")
-    size = input._array.shape[dim]
     if counts.ndim > 1 or (counts.ndim == 1 and counts.size not in (1, size)):
         raise RuntimeError("repeats must have the same size as input along dim")
     if (counts < 0).any():
@@ -157,6 +158,18 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None
     if output_size is not None and output_size != index.size:
         raise RuntimeError(f"repeat_interleave: Expected output_size to be {index.size}, got {output_size}")
     return input.index_select(dim, resolve("torch", "as_tensor")(index, device=input.device))
+
+
+def _each_repeated(input: Tensor, count: int, dim: int, output_size: int | None) -> Tensor:
+    """Each entry of a dimension ``count`` times: a copy of a view."""
+    sizes = input._array.shape
+    size = sizes[dim] * count
+    if count < 0:
+        raise RuntimeError("Repeats must be non-negative")
+    if output_size is not None and output_size != size:
+        raise RuntimeError(f"repeat_interleave: Expected output_size to be {size}, got {output_size}")
+    spread = input.unsqueeze(dim + 1).expand(*sizes[: dim + 1], count, *sizes[dim + 1 :])
+    return spread.clone(memory_format=contiguous_format).view(*sizes[:dim], size, *sizes[dim + 1 :])
 
 
 @op(

@@ -646,7 +646,18 @@ def _multinomial_without(generator: Generator, probs: np.ndarray, count: int) ->
         keys = probs / drawn
     if count == 1:
         return keys.argmax(-1, keepdims=True)
-    return (-keys).argsort(axis=-1, kind="stable")[..., :count].copy()
+    return _largest_first(keys, count)
+
+
+def _largest_first(keys: np.ndarray, count: int) -> np.ndarray:
+    """Places of the ``count`` largest of each row, the largest first; equal ones in their order."""
+    np.negative(keys, out=keys)
+    if count < keys.shape[-1] // 8 and keys.dtype in (np.float32, np.float64):
+        places = keys.argpartition(count - 1, -1)[..., :count]
+        chosen = np.take_along_axis(keys, places, -1)
+        if (chosen.max(-1) < 0).all():  # no category that has no probability, of which many may be equal
+            return np.take_along_axis(places, chosen.argsort(-1), -1)
+    return keys.argsort(axis=-1, kind="stable")[..., :count].copy()
 
 
 def _multinomial_with(generator: Generator, probs: np.ndarray, count: int) -> np.ndarray:
