@@ -60,6 +60,15 @@ tril = native("tril")(partial(_triangle, True))
 triu = native("triu")(partial(_triangle, False))
 
 
+@native("_unit_lower")
+def unit_lower(input: np.ndarray) -> np.ndarray | None:
+    result = _triangle(True, input, -1)
+    if result is not None:
+        rows, columns = input.shape[-2:]
+        result.reshape(-1, rows * columns)[:, : columns * min(rows, columns) : columns + 1] = 1
+    return result
+
+
 @native("outer")
 def outer(input: np.ndarray, vec2: np.ndarray) -> np.ndarray | None:
     if input.ndim != 1 or vec2.ndim != 1 or input.dtype != vec2.dtype:

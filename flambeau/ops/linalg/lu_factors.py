@@ -205,8 +205,9 @@ def _permutation(LU_pivots: Tensor, rows: int, like: Tensor) -> Tensor:
 @op(batch=2, grad={"input": lambda grad: grad.tril(-1)})
 def _unit_lower(input: Tensor) -> Tensor:
     """Elements below the diagonal of matrices, with ones on it and zeros above."""
-    below, ones = np.tri(*input.shape[-2:], -1, dtype=bool), np.eye(*input.shape[-2:], dtype=input.dtype)
-    return row_major(np.where(below, row_major(input), ones))
+    result = row_major(np.tril(input, -1))
+    result[..., range(min(result.shape[-2:])), range(min(result.shape[-2:]))] = 1
+    return result
 
 
 @composite(method=False, out=EXACT)
