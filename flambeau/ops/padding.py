@@ -122,7 +122,7 @@ def pad_by_copy_backward(grad_output: Tensor, pad: Any, mode: str) -> Tensor:
         source = np.moveaxis(gradient, lead + k, 0)
         size = source.shape[0] - low - high
         places = places_of(size, low, high, mode)
-        start = max(low, 0)
+        start = min(max(low, 0), source.shape[0])
         stop = start + size - max(-low, 0) - max(-high, 0)
         total = np.zeros((size, *source.shape[1:]), source.dtype)
         if stop > start:
@@ -143,7 +143,7 @@ def _check_extension(input: Any, pad: list[int], mode: str) -> None:
     count, ndim = len(pad) // 2, input.ndim
     if not (len(pad) in (2, 4, 6) and ndim in (count + 1, count + 2)):
         raise NotImplementedError("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now")
-    shape = tuple(input.shape)
+    shape, padded = tuple(input.shape), list(input.shape)
     for k in range(count):
         dim = ndim - 1 - k
         low, high, size = pad[2 * k], pad[2 * k + 1], shape[dim]
@@ -157,8 +157,11 @@ def _check_extension(input: Any, pad: list[int], mode: str) -> None:
                 f"Argument #{4 + 2 * k}: Padding size should be less than the corresponding input dimension, but got: padding "
                 f"({low}, {high}) at dimension {dim} of input {list(shape)}"
             )
-        if size + low + high < 1 and mode != "circular":
-            raise RuntimeError(f"input (size {size}) with padding ({low}, {high}) at dimension {dim} is too small")
+        padded[dim] += low + high
+    if mode != "circular" and max(padded[ndim - count :]) < 1:
+        raise RuntimeError(f"input of size {list(shape[ndim - count :])} is too small. Calculated output size {padded[ndim - count :]}")
+    if min(padded) < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(padded)}: {padded}")
     if any(size == 0 for size in shape[ndim - count - (1 if ndim == count + 2 else 0) :]):
         raise RuntimeError(
             f"Expected {count + 1}D or {count + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero "

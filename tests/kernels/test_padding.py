@@ -52,3 +52,28 @@ def test_nothing_outside_is_touched_in_one_to_three_dimensions(mode):
                 folded = primitive("_pad_by_copy_backward", "nn.functional").kernel(grad, pad, mode)
             np.testing.assert_array_equal(kernels.pad_by_copy(x, pad, mode), wanted)
             np.testing.assert_allclose(kernels.pad_by_copy_backward(grad, pad, mode), folded, atol=1e-14)
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate"])
+def test_more_is_cut_off_than_there_is_on_one_side(mode, monkeypatch):
+    monkeypatch.setattr(kernels, "empty", lambda shape, dtype: guarded(np.empty(shape, dtype), True))  # nothing is written behind a result
+    for shape, pad in (((2, 3, 5), (3, -7)), ((1, 2, 5), (-7, 3)), ((2, 2, 4, 6), (5, -9, 2, -1)), ((2, 3, 5), (3, -8))):
+        x = np.arange(float(np.prod(shape))).reshape(shape)
+        with native.disabled():
+            wanted = primitive("_pad_by_copy", "nn.functional").kernel(x, pad, mode)
+            folded = primitive("_pad_by_copy_backward", "nn.functional").kernel(wanted, pad, mode)
+        result = kernels.pad_by_copy(x, pad, mode)
+        assert wanted.shape[-1] == shape[-1] + pad[0] + pad[1] and np.array_equal(result, wanted)
+        gradient = kernels.pad_by_copy_backward(wanted, pad, mode)
+        assert gradient is None if not wanted.size else np.array_equal(gradient, folded)
+
+
+def test_a_result_may_be_empty_but_not_in_all_dimensions_that_are_padded():
+    x = torch.ones(1, 1, 5, 1, requires_grad=True)
+    padded = torch.nn.functional.pad(x, (-1, 0, 0, 0), "replicate")
+    padded.sum().backward()
+    assert padded.shape == (1, 1, 5, 0) and torch.equal(x.grad, torch.zeros_like(x))
+    with pytest.raises(RuntimeError, match="too small"):
+        torch.nn.functional.pad(x[0], (-2, -3), "reflect")
+    with pytest.raises(RuntimeError, match="negative dimension -1"):
+        torch.nn.functional.pad(x, (0, 0, -6, 0), "replicate")

@@ -12,13 +12,21 @@ def sides_of(pad: Sequence[int], ndim: int) -> tuple[list[int], list[int]]:
     return list(pad[::2])[::-1], list(pad[1::2])[::-1]
 
 
-def places_of(size: int, low: int, high: int, mode: str) -> np.ndarray:
-    """Index, among ``size`` elements, of the one at each place of the padded dimension."""
-    at = np.arange(-low, size + high)
+def places_of(size: int, low: int, high: int, mode: str, at: np.ndarray | None = None) -> np.ndarray:
+    """Index, among ``size`` elements, of the one at each place of the padded dimension.
+
+    Args:
+        at: the places that are asked for, counted from the first of the elements; all by default.
+    Raises:
+        IndexError: places to be filled with elements of which none is kept.
+    """
+    at = np.arange(-low, size + high) if at is None else at
     if mode == "replicate":
         return at.clip(0, size - 1)
     if mode == "circular":  # what is cut off on one side does not come back on the other
-        kept = np.arange(max(-low, 0), size - max(-high, 0))
-        return kept[np.arange(-max(low, 0), kept.size + max(high, 0)) % max(kept.size, 1)]
+        first, last = max(-low, 0), size - max(-high, 0)
+        if at.size and first >= last:
+            raise IndexError(f"circular padding of {low} and {high} keeps none of {size} elements to fill with")
+        return first + (at - first) % max(last - first, 1)
     at = np.abs(at)
     return np.where(at >= size, 2 * (size - 1) - at, at)

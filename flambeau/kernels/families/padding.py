@@ -1,6 +1,7 @@
 """Padding by copies of an array's own elements, and its adjoint: row by row, the ends of each by a table of places.
 
-Up to three dimensions are padded; an array is seen as ``(outer, depth, height, width)``.  Tables say which element stands at each place:
+Up to three dimensions are padded; an array is seen as ``(outer, depth, height, width)``.  Tables say which plane and which row stand at
+each place, and which elements stand at both ends of a row:
 
       padded row   [ p p | middle ............ | p p ]     p: looked up; the middle is copied as it is
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,9 +45,12 @@ def extend_rows(k: Builder, element: str) -> None:
         def single(j: Value) -> None:
             k.store(k.load(source, k.load(at_w, j, "i64"), element), target, j, element)
 
+        def at_end(j: Value) -> None:
+            k.store(k.load(source, k.load(at_w, j - middle, "i64"), element), target, j, element)
+
         k.loop(0, left, single)
         copy_row(k, element, k.at(source, first, element), k.at(target, left, element), middle)
-        k.loop(left + middle, out_width, single)
+        k.loop(left + middle, out_width, at_end)
 
     k.for_chunks(lambda c: k.loop(c * per, k.least((c + 1) * per, units), unit))
 
@@ -79,13 +83,13 @@ def fold_rows(k: Builder, element: str) -> None:
                     value = k.load(source, left + j, element, lanes, mask)
                     k.store(k.load(target, first + j, element, lanes, mask) + value, target, first + j, element, mask)
 
-                def single(j: Value) -> None:
-                    place = k.load(at_w, j, "i64")
+                def single(n: Value, j: Value) -> None:
+                    place = k.load(at_w, n, "i64")
                     k.store(k.load(target, place, element) + k.load(source, j, element), target, place, element)
 
                 k.vector_loop(0, middle, lanes, add)
-                k.loop(0, left, single)
-                k.loop(left + middle, out_width, single)
+                k.loop(0, left, lambda j: single(j, j))
+                k.loop(left + middle, out_width, lambda j: single(j - middle, j))
 
             k.loop(*rows, row)
 
@@ -94,57 +98,60 @@ def fold_rows(k: Builder, element: str) -> None:
     k.for_chunks(lambda c: k.loop(c * per, k.least((c + 1) * per, units), unit))
 
 
-def _rows_of(sizes: Sequence[int], pad: Any, mode: str) -> tuple[list[int], list[np.ndarray], list[int]]:
-    """The padding of the last dimensions, whose ``sizes`` are those without padding, as the kernel takes it: for three dimensions.
+class _Rows(NamedTuple):
+    """The padding of the last dimensions, as the kernels take it: for three dimensions."""
 
-    Returns:
-        The three sizes, the places of the elements along each, and of a row's middle, which is copied as it is, where it begins in the
-        row, where in the padded row, and its length.
-    """
+    held: list[int]  # sizes without padding
+    sizes: list[int]  # and with it
+    tables: list[np.ndarray]  # places of the elements along each; along rows, of those at both ends
+    middle: list[int]  # of a row, which is copied as it is: where it begins in the row, where in the padded row, its length
+
+
+def _rows_of(sizes: Sequence[int], pad: Any, mode: str) -> _Rows:
+    """The padding of arrays of ``sizes``."""
     before, after = sides_of(pad, len(sizes))
     more = 3 - len(before)
     held = [1] * more + list(sizes[len(sizes) - len(before) :])
     amounts = [(0, 0)] * more + list(zip(before, after, strict=True))
-    tables = [np.ascontiguousarray(places_of(size, *both, mode)) for size, both in zip(held, amounts, strict=True)]
     low, high = amounts[2]
     first, last = max(-low, 0), held[2] - max(-high, 0)
-    return held, tables, [min(first, last), max(low, 0), max(last - first, 0)]
+    left, right = np.arange(-low, min(first, last)), np.arange(max(first, last), held[2] + high)
+    tables = [np.ascontiguousarray(places_of(size, *both, mode)) for size, both in zip(held[:2], amounts[:2], strict=True)]
+    tables.append(np.ascontiguousarray(places_of(held[2], low, high, mode, np.concatenate((left, right)))))
+    padded = [size + sum(both) for size, both in zip(held, amounts, strict=True)]
+    return _Rows(held, padded, tables, [min(first, last), left.size, max(last - first, 0)])
 
 
-def extended(input: np.ndarray, held: Sequence[int], tables: Sequence[np.ndarray], row: Sequence[int]) -> np.ndarray | None:
-    """``input``, row-major, as ``(outer, *held)``, with the elements whose places the three ``tables`` hold.
-
-    Args:
-        row: where the middle of a row begins, there and in the result, and how long it is.
-    """
+def _extended(input: np.ndarray, rows: _Rows) -> np.ndarray | None:
+    """``input``, row-major, as ``(outer, *held)``, with the elements whose places the three tables hold."""
     element = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}.get(input.itemsize)
     if element is None or input.dtype.hasobject or not input.size:
         return None
-    depth, height, width = sizes = [table.size for table in tables]
-    outer = input.size // math.prod(held)
+    depth, height, width = rows.sizes
+    outer = input.size // math.prod(rows.held)
     result = empty((outer, depth, height, width), input.dtype)
     if result.size:
         units, per = outer * depth * height, max(_CHUNK // width, 1)
         source = contiguous(input)
-        extend_rows(element)(-(-units // per), id(source), id(result), *map(id, tables), *held, *sizes, *row, units, per)
+        arrays, numbers = [source, result, *rows.tables], [*rows.held, *rows.sizes, *rows.middle]
+        extend_rows(element)(-(-units // per), *map(id, arrays), *numbers, units, per)
     return result
 
 
-def folded_back(grad: np.ndarray, held: Sequence[int], tables: Sequence[np.ndarray], row: Sequence[int]) -> np.ndarray | None:
-    """The adjoint of ``extended``: ``(outer, *held)``."""
-    element = ELEMENTS.get(grad.dtype)
+def _folded_back(grad: np.ndarray, rows: _Rows) -> np.ndarray | None:
+    """The adjoint of ``_extended``: ``(outer, *held)``."""
+    element, held = ELEMENTS.get(grad.dtype), rows.held
     if element not in ("f32", "f64") or not grad.size or not math.prod(held):
         return None
-    sizes = [table.size for table in tables]
-    outer = grad.size // math.prod(sizes)
+    outer = grad.size // math.prod(rows.sizes)
     noted = []
-    for size, table in zip(held[:2], tables[:2], strict=True):
+    for size, table in zip(held[:2], rows.tables[:2], strict=True):
         noted += [np.searchsorted(np.sort(table), np.arange(size + 1)), table.argsort(kind="stable")]
     result = empty((outer, *held), grad.dtype)
     units, per = outer * held[0] * held[1], max(_CHUNK // held[2], 1)
     source = contiguous(grad)
-    arrays = [source, result, *noted, tables[2]]
-    fold_rows(element)(-(-units // per), *map(id, arrays), *held, *sizes, *row, units, per)
+    arrays = [source, result, *noted, rows.tables[2]]
+    fold_rows(element)(-(-units // per), *map(id, arrays), *held, *rows.sizes, *rows.middle, units, per)
     return result
 
 
@@ -153,7 +160,7 @@ def pad_by_copy(input: np.ndarray, pad: Sequence[int], mode: str) -> np.ndarray 
     before, after = sides_of(pad, input.ndim)
     if not any(pad) or len(before) > 3 or is_channels_last(input):
         return None
-    made, lead = extended(input, *_rows_of(input.shape, pad, mode)), input.ndim - len(before)
+    made, lead = _extended(input, _rows_of(input.shape, pad, mode)), input.ndim - len(before)
     spatial = [n + low + high for n, low, high in zip(input.shape[lead:], before, after, strict=True)]
     return None if made is None else made.reshape(*input.shape[:lead], *spatial)
 
@@ -165,5 +172,5 @@ def pad_by_copy_backward(grad_output: np.ndarray, pad: Sequence[int], mode: str)
         return None
     lead = grad_output.ndim - len(before)
     held = [n - low - high for n, low, high in zip(grad_output.shape[lead:], before, after, strict=True)]
-    made = folded_back(grad_output, *_rows_of(held, pad, mode))
+    made = _folded_back(grad_output, _rows_of(held, pad, mode))
     return None if made is None else made.reshape(*grad_output.shape[:lead], *held)
