@@ -496,6 +496,14 @@ class RNNCellBase(Module):
         nonlinearity = self.__dict__.get("nonlinearity", "tanh")
         return shown if nonlinearity == "tanh" else f"{shown}, nonlinearity={nonlinearity}"
 
+    def _is_plain(self, input: Tensor, *states: Tensor) -> bool:
+        """Whether input and states are batches of sizes that fit, so that there is nothing to look at."""
+        shape = input.shape
+        if len(shape) != 2 or shape[1] != self.input_size:
+            return False
+        fitting = (shape[0], self.hidden_size)
+        return all([state.shape == fitting for state in states])
+
     def _checked(self, input: Tensor, *states: tuple[str, Tensor]) -> None:
         """Raise what is wrong with the number of dimensions."""
         for name, tensor in (("input", input), *states):
@@ -518,6 +526,8 @@ class RNNCellBase(Module):
 
     def _step(self, function: Callable[..., Any], input: Tensor, hx: Tensor | None) -> Tensor:
         """The next state, of one sample or a batch."""
+        if hx is not None and self._is_plain(input, hx):
+            return function(input, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
         self._checked(input, *(() if hx is None else (("hidden", hx),)))
         single = input.dim() == 1
         if single:
@@ -597,6 +607,8 @@ class LSTMCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, num_chunks=4, device=device, dtype=dtype)
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
+        if hx is not None and self._is_plain(input, hx[0], hx[1]):
+            return ops.lstm_cell(input, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
         self._checked(input, *(() if hx is None else (("hx[0]", hx[0]), ("hx[1]", hx[1]))))
         single = input.dim() == 1
         if single:

@@ -261,7 +261,8 @@ def _add_fast(source: Source, fallback: str, with_out: bool, operator: bool, is_
             raise TypeError(f"{op.name}: the fast path for lists of tensors needs one list, first, and no further operand")
         _add_fast_list(source, lists[0].name, fallback, with_out)
         return
-    first, rest = operands[0], operands[1:]
+    first = next((p for p in operands if p.kind != "optional"), operands[0]) if op.work else operands[0]
+    rest = [p for p in operands if p is not first]
     conditions = [is_plain(first.name), no_mode(op, source.env)]
     if with_out:
         conditions.append("out is None")
