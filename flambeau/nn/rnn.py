@@ -502,7 +502,10 @@ class RNNCellBase(Module):
         if len(shape) != 2 or shape[1] != self.input_size:
             return False
         fitting = (shape[0], self.hidden_size)
-        return all([state.shape == fitting for state in states])
+        for state in states:
+            if state.shape != fitting:
+                return False
+        return True
 
     def _checked(self, input: Tensor, *states: tuple[str, Tensor]) -> None:
         """Raise what is wrong with the number of dimensions."""

@@ -331,6 +331,7 @@ for _name in ("LSTM", "GRU", "RNN"):
                 results += grads(layer(x)[0], x, *layer.parameters())
         results.append(getattr(torch.nn, name)(9, 260)(torch.randn(3, 1, 9))[0].detach())  # steps that threads share
         results.append(getattr(torch.nn, name)(9, 21)(torch.randn(9, 1, 4).transpose(0, 2))[0].detach())  # behind the input's products
+        results.append(getattr(torch.nn, name)(9, 210)(torch.randn(1, 20, 9))[0].detach())  # and a single step of a batch
         x = leaf(4, 5, 9)
         layer = getattr(torch.nn, name)(9, 64)  # steps in tile registers, where there are such
         results += grads(layer(x)[0], x, *layer.parameters())

@@ -207,7 +207,8 @@ def test_gradients_go_through_nan_as_those_of_relu(batch):
 
 @pytest.mark.parametrize("name", CELLS)
 def test_large_layers_are_divided(name):
-    for sizes, hidden in (([40] * 5, 100), ([1], 300), ([1] * 6, 203), ([3, 2], 260), ([37, 30, 18, 17, 16, 1], 70)):
+    sizes_of_steps = ([40] * 5, [1], [1] * 6, [3, 2], [37, 30, 18, 17, 16, 1], [30])
+    for sizes, hidden in zip(sizes_of_steps, (100, 300, 203, 260, 70, 131), strict=True):
         _check(name, sizes, 20, hidden, dtype=np.float64, packed=True)
 
 
@@ -215,7 +216,7 @@ def test_large_layers_are_divided(name):
 def test_the_number_of_threads_does_not_change_a_bit(name):
     before, runs = pool.threads, []
     try:
-        for count, sizes in itertools.product((1, 2, 3), ([50] * 7, [1], [1] * 30)):
+        for count, sizes in itertools.product((1, 2, 3), ([50] * 7, [1], [1] * 30, [50])):
             pool.set_threads(count)
             operands = _operands(name, sizes, 60, 260 if len(sizes) == 30 else 96, "ih", np.float32, False)  # threads share these steps
             results = _pair(name)[0](*operands, *((None,) if name == "lstm" else ()), CELLS[name], None, False)
@@ -227,7 +228,7 @@ def test_the_number_of_threads_does_not_change_a_bit(name):
             runs.append([*results, *slopes])
     finally:
         pool.set_threads(before)
-    for one, *others in zip(*(runs[start : start + 3] for start in (0, 3, 6)), strict=True):
+    for one, *others in zip(*(runs[start : start + 4] for start in (0, 4, 8)), strict=True):
         for arrays in zip(one, *others, strict=True):
             assert all(np.array_equal(arrays[0], array) for array in arrays[1:])
 

@@ -21,6 +21,7 @@ from .recurrent_kernels import COLUMNS, cells_again, pack_gates, pack_rows, recu
 from .recurrent_operands import fit, program_of, sizes_of, table_of
 from .reduction import reduce
 from .single_sequence import sequence_forwards
+from .single_step import step_forwards
 from .tile_registers import instructions
 
 FEW = 8  # products with each weight: up to here weights are read as they lie
@@ -28,6 +29,7 @@ ROWS = 16  # rows of a block at most: several tiles, so that weights are fetched
 SHARED = 1 << 16  # multiply-adds of a chunk, at least
 HALVED = 1 << 19  # bytes: gradients at the gates' sums from here on are multiplied half by half
 SUMMED = 1 << 13  # elements: below this NumPy sums rows
+ELEMENT = 16  # multiply-adds that a gate's formula takes as long as
 PART = 1 << 15  # multiply-adds of a part of one sequence's step
 PARTS = 16  # at most
 
@@ -82,11 +84,11 @@ def _rows(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array.reshape(-1, array.shape[-1]))
 
 
-def _input_products(input: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, least: int) -> np.ndarray:
-    x = input if input.ndim == 2 and input.flags.c_contiguous else _rows(input)
-    products = multiply(x, weight.T, bias, least) if len(x) * weight.size >= least else None
+def _products(rows: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, least: int) -> np.ndarray:
+    """``rows @ weight.T + bias``."""
+    products = multiply(rows, weight.T, bias, least) if len(rows) * weight.size >= least else None
     if products is None:
-        products = np.dot(x, weight.T)
+        products = np.dot(rows, weight.T)
         if bias is not None:
             products += bias
     return products
@@ -147,6 +149,16 @@ def _sequence_plan(
     return _SequencePlan(parts * pitch if parts > 1 else 0, steps)
 
 
+@lru_cache(maxsize=1024)
+def _step_plan(cell: Any, dtype: np.dtype, batch: int, hidden: int, keeps: bool) -> Callable[..., None]:
+    """One step of so many rows, whose products are there."""
+    rows = _rows_of_block(batch, ELEMENT * cell.gates * hidden * batch)
+    program = program_of(cell.forwards, cell.gates + cell.has_cell + 2 * cell.has_part, dtype)
+    step = step_forwards(ELEMENTS[dtype], cell, program, keeps)
+    run: Callable[..., None] = step.bind(-(-batch // rows), batch=batch, hidden=hidden, rows=rows)
+    return run
+
+
 class _Made(NamedTuple):
     """Results of the steps of a layer; ``cells`` are the last ones, or the last states where there are none."""
 
@@ -158,7 +170,7 @@ class _Made(NamedTuple):
 
 def _run_forwards(
     cell: Any, products: np.ndarray, gates: np.ndarray, states: tuple[np.ndarray, ...], weight_hh: Any, bias_hh: Any,
-    sizes: tuple[int, ...], reverse: bool, keeps: bool = True, is_shared: bool = False,
+    sizes: tuple[int, ...], reverse: bool, least: int, keeps: bool = True, is_shared: bool = False,
 ) -> _Made:  # fmt: skip
     """The steps behind the input's products, row by row; ``gates`` may be the same array.
 
@@ -172,6 +184,12 @@ def _run_forwards(
     first, first_cells = np.ascontiguousarray(states[0]), np.ascontiguousarray(states[-1])
     last = empty(first.shape, dtype)
     cells = empty(first.shape, dtype) if cell.has_cell else last
+    if len(sizes) == 1 and sizes[0] > FEW:
+        _step_plan(cell, dtype, sizes[0], hidden, keeps)(
+            products=products, sums=_products(_rows(first), weight_hh, bias_hh, least), gates=gates, kept=kept, output=output, last=last,
+            first=first, cells=cells, first_cells=first_cells,
+        )  # fmt: skip
+        return _Made(output, last, cells, kept)
     has_bias, bias = bias_hh is not None, first if bias_hh is None else np.ascontiguousarray(bias_hh)
     if sizes[0] == 1 and (is_shared or len(sizes) > 1):
         alone = _sequence_plan(cell, dtype, has_bias, len(sizes), hidden, reverse, keeps, is_shared)
@@ -205,8 +223,8 @@ def _forwards(
     for bias in (bias_ih, bias_hh):
         if bias is not None and (bias.dtype != dtype or bias.shape != weight_hh.shape[:1]):
             return None
-    products = _input_products(input, weight_ih, bias_ih, least)
-    made = _run_forwards(cell, products, products, states, weight_hh, bias_hh, sizes, reverse, is_shared=least > 0)
+    products = _products(_rows(input), weight_ih, bias_ih, least)
+    made = _run_forwards(cell, products, products, states, weight_hh, bias_hh, sizes, reverse, least, is_shared=least > 0)
     output = made.output.reshape(*input.shape[:-1], -1)
     if cell.has_cell:
         return output, made.last, made.cells, products, made.kept
@@ -387,7 +405,7 @@ def recurrent_steps(
     dtype, nothing = products.dtype, empty((0,), products.dtype)
     gates = empty(products.shape, dtype) if cell.has_cell or cell.has_part else nothing
     states = (h, c) if cell.has_cell else (h,)
-    made = _run_forwards(cell, np.ascontiguousarray(products), gates, states, weight_hh, bias_hh, sizes, reverse, keeps)
+    made = _run_forwards(cell, np.ascontiguousarray(products), gates, states, weight_hh, bias_hh, sizes, reverse, least, keeps)
     kept = made.kept if cell.has_part or (cell.has_cell and keeps) else empty((0,), dtype)
     return gates, made.output, made.last, made.cells if cell.has_cell else empty((0,), dtype), kept
 
