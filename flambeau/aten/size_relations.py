@@ -1,4 +1,4 @@
-"""What sizes must be for a call to be done: others' linear functions, sums of others, or those of the example. It is found by trying."""
+"""Relations of sizes without which a call cannot be done: others' linear functions, sums of others, or those of the example. It is found by trying."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Search:
         self.names, self.hints, self.can_be = names, hints, can_be
 
     def shift(self, total: str, parts: tuple[str, ...]) -> int:
-        """What a size is more than the sum of others in the example."""
+        """The excess of a size over the sum of others in the example."""
         return self.hints[total] - sum([self.hints[name] for name in parts])
 
     def totals(self, count: int) -> Iterator[tuple[str, tuple[str, ...], int]]:
@@ -84,7 +84,7 @@ def _sum(total: str, parts: tuple[str, ...], shift: int) -> Any:
 
 
 def needed(names: list[str], hints: Mapping[str, int], world: Mapping[str, int], can_be: Callable[[dict[str, int]], bool]) -> Needed:
-    """What symbols must be for a call to be done.
+    """The relations of symbols without which a call cannot be done.
 
     Args:
         names: the symbols. hints: what they are in the example. world: what they were where it could not be done.

@@ -99,7 +99,7 @@ _FAILURES = (RuntimeError, IndexError, ValueError, TypeError)
 
 
 def _needed(mode: Any, func: Any, args: Any, kwargs: Any, world: int) -> Needed:
-    """What symbols must be for a call to be done that cannot be done in a world."""
+    """The relations of symbols without which a call cannot be done that failed in a world."""
     env = mode.shape_env
     names = sorted({name for expr in _sizes_among(args, kwargs) for name in expr.symbols})
 

@@ -19,12 +19,13 @@ _late.adopt(__name__)
 
 __all__ = [
     "ONNXProgram", "OnnxExporterError", "OperatorExportTypes", "TrainingMode", "errors", "export",
-    "is_in_onnx_export", "producer_name", "producer_version", "register_custom_op_symbolic", "select_model_mode_for_export",
+    "is_in_onnx_export", "ops", "producer_name", "producer_version", "register_custom_op_symbolic", "select_model_mode_for_export",
     "unregister_custom_op_symbolic",
 ]  # fmt: skip
 
 producer_name = "flambeau"
 globals().update(_unsupported.names("onnx", "", "ExportableModule InputObserver"))
+_MODULES = ("ops",)
 _LATE = {"ONNXProgram": "program", "is_in_onnx_export": "exporting"}
 
 
@@ -56,10 +57,12 @@ class OperatorExportTypes(_enum.Enum):
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATE:
-        from importlib import import_module
+    from importlib import import_module
 
+    if name in _LATE:
         return getattr(import_module(f"{__package__}.{_LATE[name]}"), name)
+    if name in _MODULES:
+        return import_module(f"{__package__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

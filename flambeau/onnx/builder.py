@@ -71,7 +71,8 @@ class Builder:
     Attributes:
         opset: the version of the operator set. nodes: ``NodeProto``s. initializers: arrays by name.
         result: what the node that is translated returns: a tensor without values, or several.
-        domains: of nodes that are not ONNX's own. functions: that nodes are calls of, by domain and name.
+        domains: of nodes that are not ONNX's own. versions: of these, where nodes say it.
+        functions: that nodes are calls of, by domain and name.
         name: of the kernel that is translated. folds: whether what depends on constants only is computed now.
     """
 
@@ -83,6 +84,7 @@ class Builder:
         self.initializers: dict[str, np.ndarray] = {}
         self.result: Any = None
         self.domains: set[str] = set()
+        self.versions: dict[str, int] = {}
         self.functions: dict[tuple[str, str], Any] = {}
         self._names: set[str] = set()
         self._constants: dict[Any, Value] = {}

@@ -130,10 +130,10 @@ class _Lowering(Builder):
         return map_aggregate(value, lambda leaf: self.value_of(leaf) if isinstance(leaf, Node) else leaf)
 
     def _translate(self, node: Node, func: OpOverload) -> None:
-        if func not in self.options.translations and (self._fold(node, func) or self._make_empty(node)):
+        own = self._own_row(func)
+        if own is None and (self._fold(node, func) or self._make_empty(node)):
             return
-        given = self.options.translations.get(func)
-        row = given or symbolic_of(func, self.opset) or (complex_row_of(func) if _is_complex(node) else row_of(func))
+        row = own or symbolic_of(func, self.opset) or (complex_row_of(func) if _is_complex(node) else row_of(func))
         if row is None and self._make(node, func):
             return
         if row is None:
@@ -143,6 +143,14 @@ class _Lowering(Builder):
         self.values[node] = made
         if func._schema.is_mutable and isinstance(node.args[0], Node):
             self.values[node.args[0]] = made
+
+    def _own_row(self, func: OpOverload) -> Callable[..., Any] | None:
+        """The row of an operation that a program wrote, or one of ``torch.onnx.ops``; None for another one."""
+        if func in self.options.translations or not func.namespace.startswith("onnx"):
+            return self.options.translations.get(func)
+        from .operators23 import NODES
+
+        return NODES.get(f"{func.namespace}::{func._opname}")
 
     def is_whole(self, argument: int) -> bool:
         """Whether an argument of the node that is translated is a tensor with all of its memory, in order."""
@@ -322,7 +330,7 @@ class _Lowering(Builder):
             [self.described(value, self.options.output_dims.get(k)) for k, value in enumerate(outputs)],
             initializers,
         )
-        versions = {domain: self.options.domains.get(domain, 1) for domain in sorted(self.domains)}
+        versions = {domain: self.options.domains.get(domain, self.versions.get(domain, 1)) for domain in sorted(self.domains)}
         opsets = [helper.make_opsetid(domain, version) for domain, version in {"": self.opset, **versions}.items()]
         return helper.make_model(
             graph,
