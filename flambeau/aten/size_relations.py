@@ -1,4 +1,4 @@
-"""Relations of sizes without which a call cannot be done: others' linear functions, sums of others, or those of the example. It is found by trying."""
+"""Relations of sizes without which a call cannot be done: linear functions and sums of others, or the example's. It is found by trying."""
 
 from __future__ import annotations
 
