@@ -259,12 +259,14 @@ def _restrided_anywhere(array: np.ndarray, shape: tuple[int, ...], strides: tupl
     return wide.view(dtype)[..., 0]
 
 
-def part_of(array: np.ndarray, key: tuple[Any, ...]) -> np.ndarray:
-    """The part of ``array`` at a basic index (ints, slices, None and an Ellipsis), with the strides and the offset that PyTorch gives it.
+def part_of(array: np.ndarray, key: Any) -> np.ndarray:
+    """The part of ``array`` at a basic index (a slice, or a tuple of ints, slices, None, Ellipsis), with PyTorch's strides and offset.
 
     They are those of one step after the other. NumPy's differ where None inserts a dimension (a step past the next one here, 0 there) and
     in empty parts.
     """
+    if key.__class__ is slice:
+        key = (key, ...)
     if None not in key:
         view = array[key]
         if view.size:

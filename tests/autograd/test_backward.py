@@ -419,3 +419,12 @@ def test_a_gradient_whose_elements_share_memory_is_not_added_to():
     with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single memory location"):
         (w * torch.tensor([1.0, 2.0, 3.0])).sum().backward()
     assert w.grad.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("size", [(3, 1, 0), (2, 0), (0,)])
+def test_slices_of_nothing_have_second_gradients(size: tuple[int, ...]):
+    x = torch.zeros(size, requires_grad=True)
+    (first,) = torch.autograd.grad((x[:2] ** 2 * 3)[:].tanh().sum(), x, create_graph=True)
+    assert first.shape == size and first.requires_grad
+    (first * first).sum().backward()
+    assert x.grad.shape == size
