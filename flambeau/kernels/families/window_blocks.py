@@ -154,7 +154,7 @@ class _Product:
             tall = -(-tall // 2)
         table, place = plane_layout(self.table.tobytes(), self.step, tall, width)
         apart = _spread_over_sets(place.phases_y * place.phases_x * place.rows * line)
-        size = self.block * apart + self.panel + line
+        size = self.block * apart + self.panel + line + targets.current().width // self.x.itemsize
         if size * self.x.itemsize > ROOM:
             return None
         return _Cut(place, table, size, height * line, tall * line, n * -(-height // tall), line, apart)

@@ -190,6 +190,11 @@ class _Products:
         """Image and row of a run of the result."""
         raise NotImplementedError
 
+    def clear(self, to: Value, count: Value, start: Value | int = 0) -> None:
+        """Zeros where the last tile's registers end: of what may lie there, subnormal numbers would take a hundred cycles each."""
+        k = self.k
+        k.loop(start, count, lambda v: k.store(k.const(0, self.element, self.lanes), to, v, self.element), step=self.lanes)
+
     # the loops
     def run(self) -> None:
         pixel_groups = self.pixel_groups()
@@ -318,6 +323,8 @@ class _BandProducts(_Products):
             plane = k.at(pixels.packed, c * a.apart, element)
             start, height = im.plane(k, pixels.image, pixels.channel + c0 + c)
             fill(plane, k.at(a.source, start, element), im.replace(height=height), held, place.rows)
+            last = (place.phases_y * place.phases_x - 1) * place.rows + held.rows
+            self.clear(k.at(plane, last * place.pitch, element), self.width + place.pitch - im.out_width)
 
         k.loop(0, channels, channel)
 
@@ -356,6 +363,9 @@ class _PanelProducts(_Products):
             k.store(low, self.seen, number * 2, "i64")
             k.store(high, self.seen, number * 2 + 1, "i64")
             to = k.at(pixels.packed, (p - pixels.first) * channels * im.count, self.element)
+            end = (stop - p) // self.lanes * self.lanes
+            rows = k.select(end < self.width, high * channels, 0)
+            k.loop(low * channels, rows, lambda r: self.clear(k.at(to, r * self.width, self.element), k.const(self.width, "i64"), end))
             fill(pixels.data, to, self.width, (p, stop), (c0, channels), (low, high))
 
         k.loop(pixels.first, pixels.stop, panel, step=self.width)
@@ -519,6 +529,7 @@ class _SumsOfProducts:
         def outputs(o0: Value) -> None:
             o1 = k.least(o0 + a.output_block, a.outputs)
             self.clear_ends(part.lines, o1 - o0, pixels.length)
+            self.clear_behind(part.lines, o1 - o0, self.rows, pixels.length)
             pixels.pack_grads(o0, o1 - o0)
             k.loop(0, (part.depth + (self.columns - 1)) // self.columns, lambda j: self.tiles_of(part, pixels, (o0, o1), j))
 
@@ -545,6 +556,15 @@ class _SumsOfProducts:
         k, lanes = self.k, self.lanes
         k.loop(0, count, lambda r: k.store(self.zero, lines, r * self.pitch + (length - lanes), self.element))
 
+    def clear_behind(self, lines: Value, count: Value, multiple: int, length: Value) -> None:
+        """Zeros in the lines behind ``count``, up to a multiple: subnormal numbers there would take a hundred cycles each."""
+        k = self.k
+
+        def line(r: Value) -> None:
+            k.loop(0, length, lambda v: k.store(self.zero, lines, r * self.pitch + v, self.element), step=self.lanes)
+
+        k.loop(count, (count + (multiple - 1)) // multiple * multiple, line)
+
     def rounded(self, length: Value) -> Value:
         return (length + (self.lanes - 1)) // self.lanes * self.lanes
 
@@ -564,6 +584,7 @@ class _PanelSums(_SumsOfProducts):
             stop = k.least(p + self.a.pixel_block, end)
             length = self.rounded(stop - p)
             self.clear_ends(part.panel, part.depth, length)
+            self.clear_behind(part.panel, part.depth, self.columns, length)
             pack(part.data, part.panel, pitch, (p, stop), (part.c0, part.channels), (0, im.count))
 
             def windows(number: Value) -> Value:
