@@ -271,6 +271,7 @@ def _products() -> Any:
             results += grads(F.linear(some, wide, plus), some, wide, plus) + grads(F.linear(some, wide), some, wide)
         large, large_bias = torch.randn(330, 330, dtype=dtype), torch.randn(330, dtype=dtype)
         results += [large @ large, F.linear(large, large, large_bias), large.t() @ large]
+        results.append(torch.randn(96, 500, dtype=dtype) @ torch.randn(500, 704, dtype=dtype))
     return results
 
 
