@@ -229,6 +229,7 @@ def _gradient_shapes(new: Any, grad: Any, query: Any, key: Any, value: Any, attn
     multi_output=True,
     opmath="native",
     work="grad_output.size * key.shape[-2]",
+    fast=True,
     grad={"grad_output, query, key, value, attn_mask": _differences},
     meta=_gradient_shapes,
 )
