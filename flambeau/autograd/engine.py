@@ -99,6 +99,24 @@ def added(have: Tensor, more: Tensor, record: bool = False) -> Tensor:
     return have + more
 
 
+def _add_pending(pending: dict[Node, Any], node: Node, more: Tensor, record: bool) -> None:
+    """Add to a node's pending gradient: in its own memory, if nothing else refers to that."""
+    have = pending[node]._array
+    in_place = not (record or crowded or interposed or active) and more.__class__ is Tensor is pending[node].__class__
+    if (
+        in_place
+        and have.__class__ is np.ndarray is more._array.__class__
+        and have.dtype is more._array.dtype
+        and have.shape == more._array.shape
+    ):
+        del have
+        if _is_alone(pending, node) and pending[node]._array.flags.writeable:
+            total = pending[node]._array
+            if add(total, more._array, total) is total:
+                return
+    pending[node] = added(pending[node], more, record)
+
+
 def _add_to_leaf(entry: list[Any], grad: Tensor, record: bool) -> None:
     """Add to the gradient ``entry[1]`` of a leaf; ``entry[2]``: whether that is a sum made here, which has no other owner."""
     if entry[2] and grad.__class__ is Tensor:
@@ -240,12 +258,11 @@ class _Pass:
                         continue
                     if array.dtype is not edge.dtype or array.shape != edge.shape:
                         edge_grad = fit(edge_grad, edge.shape, edge.dtype, node, edge)
-                    have = pending.get(edge)
-                    if have is None:
+                    if edge in pending:
+                        _add_pending(pending, edge, edge_grad, self.record)
+                    else:
                         pending[edge] = edge_grad
                         _push(heap, (-edge.seq, edge))
-                    else:
-                        pending[edge] = added(have, edge_grad, self.record)
                 elif edge.__class__ is Output:
                     source, index = edge.node, edge.index
                     if needed is not None and source not in reached:
@@ -530,13 +547,18 @@ def _is_ours(entry: list[Any], leaf: Any) -> bool:
     array = entry[1]._array
     if array.__class__ is not np.ndarray:
         return False
-    base = array.base  # for a large result its memory, which is the array's own all the same
-    if entry[1]._storage is not None or (base is not None and base.__class__ is not ResultMemory):
-        return False
     if leaf.__class__ is np.ndarray and array.strides != leaf.strides and not _agree(array, _wanted_strides(leaf)):
         return False
     del array
-    return sys.getrefcount(entry[1]) == _ALONE == sys.getrefcount(entry[1]._array)
+    return _is_alone(entry, 1)
+
+
+def _is_alone(grads: Any, key: Any) -> bool:
+    """Whether nothing but the container ``grads`` refers to a gradient in it, an array's, and nothing else shows its memory."""
+    base = grads[key]._array.base  # for a large result its memory, which is the array's own all the same
+    if grads[key]._storage is not None or (base is not None and base.__class__ is not ResultMemory):
+        return False
+    return sys.getrefcount(grads[key]) == _ALONE == sys.getrefcount(grads[key]._array)
 
 
 def run_backward(

@@ -428,3 +428,25 @@ def test_slices_of_nothing_have_second_gradients(size: tuple[int, ...]):
     assert first.shape == size and first.requires_grad
     (first * first).sum().backward()
     assert x.grad.shape == size
+
+
+def test_sums_of_gradients_leave_those_alone_that_others_hold() -> None:
+    held: list[torch.Tensor] = []
+    values, results = [torch.linspace(-1, 1, 20000).reshape(100, 200)], []
+    for _ in range(3):
+        values.append(values[-1] + (values[-1] * 3).sin())
+    for keeps in (False, True):
+        x, given = values[0].clone().requires_grad_(), torch.ones(100, 200)
+        h = x * 1
+        for _ in range(3):
+            h = h + (h * 3).sin()
+            if keeps:
+                h.register_hook(held.append)
+        h.backward(given)
+        assert torch.equal(given, torch.ones(100, 200))
+        results.append(x.grad)
+    assert torch.equal(*results)
+    slope = torch.ones(100, 200)
+    for grad, value in zip(held, reversed(values[:-1]), strict=True):
+        torch.testing.assert_close(grad, slope)
+        slope = slope * (1 + 3 * torch.cos(3 * value))
