@@ -139,10 +139,15 @@ def _cut(m: int, n: int, inner: int) -> tuple[int, int]:
 
 
 def _panel(lines: int, inner: int) -> int:
-    """Blocks of a panel, whose slab fits the second cache; there is an even number of them."""
+    """Blocks of a panel, whose slab fits the second cache: so many that the busier one of two threads has few."""
     blocks = _up(lines, LINES)
-    count = max(min(blocks // SIDE, FEW), _up(blocks * _slab(inner), FIT), 2)
-    return _up(blocks, count + count % 2)
+    most = max(min(FIT // _slab(inner), _up(blocks, max(min(blocks // SIDE, FEW), 2))), 1)
+
+    def longest(size: int) -> int:
+        pairs, rest = divmod(blocks, 2 * size)
+        return pairs * size + min(rest, size)
+
+    return min(range(max(most // 2, 1), most + 1), key=lambda size: (longest(size), -size))
 
 
 def plan(
