@@ -252,6 +252,30 @@ def test_callers_at_once_share_one_sequence_each():
         pool.set_threads(before)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_projected_states_are_the_same_bits_on_any_number_of_threads(dtype):
+    """As the reference has them; what does not fit is the reference's to refuse."""
+    before, rng, runs = torch.get_num_threads(), np.random.default_rng(4), []
+    shapes = ((9, 30, 200), (30, 37), (1, 30, 300), (1200, 200), (1200, 37), (1200,), (1200,), (37, 300))
+    operands = [(rng.standard_normal(shape) / 20).astype(dtype) for shape in shapes]
+    rest, kernel, back = (references.LSTM, None, True), *(_pair("lstm", back)[0] for back in (False, True))
+    try:
+        for count in (1, 2, 3):
+            torch.set_num_threads(count)
+            output, *more = results = kernel(*operands, *rest)
+            arguments = (*results[:3], *operands[:5], operands[7], output, *more[2:], *rest, True)
+            runs.append([*results, *back(*arguments)])
+    finally:
+        torch.set_num_threads(before)
+    for arrays in zip(*runs, strict=True):
+        assert all(np.array_equal(arrays[0], array) for array in arrays[1:])
+    forwards, backwards = (_pair("lstm", back)[1] for back in (False, True))
+    _agree(results, forwards(*operands, *rest), CLOSE[dtype])
+    _agree(back(*arguments), backwards(*arguments), 20 * CLOSE[dtype])
+    for wrong in (*range(8),):
+        assert kernel(*[array[..., 1:] if i == wrong else array for i, array in enumerate(operands)], *rest) is None
+
+
 @pytest.mark.parametrize("name", CELLS)
 @pytest.mark.parametrize(("batch", "hidden"), [(2, 21), (30, 21), (30, 64)])
 def test_rows_do_not_meet(name, batch, hidden):
@@ -272,7 +296,6 @@ def test_what_is_left_to_the_reference():
     x, h, c, w_ih, w_hh, b_ih, b_hh = operands = _operands("lstm", [3] * 4, 5, 8, "ih", np.float32, False)
     rest = (references.LSTM, None, False)
     assert kernels.lstm_layer(*operands, None, *rest) is not None
-    assert kernels.lstm_layer(*operands, np.ones((3, 8), np.float32), *rest) is None  # projections
     for others in (
         (x.astype(np.float16), h, c, w_ih, w_hh, b_ih, b_hh),
         (x, h.astype(np.float64), c, w_ih, w_hh, b_ih, b_hh),

@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.arrays.native import native
+from ...core.calls.registry import primitive
 from ..compiler import target as targets
 from ..compiler.language import ELEMENTS, FLOATS
 from ..compiler.memory import empty
 from ..compiler.pool import pool
 from . import short_layers
+from .blas import alone
 from .copies import copy
 from .gemm import SMALL, multiply, multiply_into
 from .meeting import LINE
@@ -247,7 +249,7 @@ def lstm_layer(
     least: int = SMALL,
 ) -> tuple[np.ndarray, ...] | None:
     if weight_hr is not None:
-        return None
+        return _projected(cell, input, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr, sizes, reverse, least)
     return _forwards(cell, input, (h, c), weight_ih, weight_hh, bias_ih, bias_hh, sizes, reverse, least)
 
 
@@ -367,9 +369,10 @@ def lstm_layer_backward(
     grad_output: Any, grad_h: Any, grad_c: Any, input: Any, h: Any, c: Any, weight_ih: Any, weight_hh: Any, weight_hr: Any, output: Any,
     gates: Any, cells: Any, cell: Any, sizes: Any, reverse: bool, needs_input: bool, least: int = SMALL,
 ) -> tuple[np.ndarray, ...] | None:  # fmt: skip
-    if weight_hr is not None:
-        return None
     grads = (grad_output, grad_h, grad_c)
+    if weight_hr is not None:
+        saved = (output, gates, cells)
+        return _projected_back(cell, grads, input, h, c, weight_ih, weight_hh, weight_hr, saved, sizes, reverse, needs_input, least)
     results = _backwards(cell, grads, input, (h, c), weight_ih, weight_hh, None, (gates, cells), sizes, reverse, needs_input, least)
     return None if results is None else (*results, np.empty(0, results[-1].dtype))
 
@@ -389,6 +392,60 @@ def rnn_layer_backward(
     needs_input: bool, least: int = SMALL,
 ) -> tuple[np.ndarray, ...] | None:  # fmt: skip
     return _backwards(cell, (grad_output, grad_h), input, (h,), weight_ih, weight_hh, output, (), sizes, reverse, needs_input, least)
+
+
+# -- projected states -------------------------------------------------------------------------------------------------------------------
+def _is_projected(cell: Any, sizes: Any, input: np.ndarray, h: Any, c: Any, weight_ih: Any, weight_hh: Any, weight_hr: Any) -> bool:
+    """Whether shapes and dtypes are those of a layer; the reference says what is wrong with others."""
+    dtype, wide = input.dtype, cell.gates * c.shape[-1]
+    return (
+        dtype in FLOATS
+        and sum(sizes) * input.shape[-1] == input.size > 0
+        and all(array.dtype == dtype for array in (h, c, weight_ih, weight_hh, weight_hr))
+        and weight_ih.shape == (wide, input.shape[-1])
+        and weight_hh.shape == (wide, h.shape[-1])
+        and weight_hr.shape == (h.shape[-1], c.shape[-1])
+        and all(state.ndim > 1 and state.size == sizes[0] * state.shape[-1] for state in (h, c))
+    )
+
+
+def _on_one_thread(name: str, *arguments: Any) -> Any:
+    """What an operation's reference gives, whose products have the same bits then whatever the number of threads."""
+    results: list[Any] = []
+    alone(lambda: results.append(primitive(name).kernel(*arguments)))
+    return results[0]
+
+
+def _projected(
+    cell: Any, input: Any, h: Any, c: Any, weight_ih: Any, weight_hh: Any, bias_ih: Any, bias_hh: Any, weight_hr: Any, sizes: Any,
+    reverse: bool, least: int,
+) -> tuple[np.ndarray, ...] | None:  # fmt: skip
+    """The reference's steps behind the input's products."""
+    sizes = sizes_of(input, sizes)
+    if not least or not _is_projected(cell, sizes, input, h, c, weight_ih, weight_hh, weight_hr):
+        return None
+    if any(bias is not None and (bias.dtype != input.dtype or bias.shape != weight_hh.shape[:1]) for bias in (bias_ih, bias_hh)):
+        return None
+    products = _products(_rows(input), weight_ih, bias_ih, least)
+    output, *rest = _on_one_thread(
+        "_lstm_layer", products, h, c, None, weight_hh, None, bias_hh, weight_hr, cell, sizes, reverse
+    )  # fmt: skip
+    return output.reshape(*input.shape[:-1], -1), *rest
+
+
+def _projected_back(
+    cell: Any, grads: tuple[np.ndarray | None, ...], input: Any, h: Any, c: Any, weight_ih: Any, weight_hh: Any, weight_hr: Any,
+    saved: tuple[np.ndarray, ...], sizes: Any, reverse: bool, needs_input: bool, least: int,
+) -> tuple[np.ndarray, ...] | None:  # fmt: skip
+    sizes = sizes_of(input, sizes)
+    if not least or not _is_projected(cell, sizes, input, h, c, weight_ih, weight_hh, weight_hr):
+        return None
+    nothing = np.empty((sum(sizes), 0), input.dtype)
+    d_products, d_h, d_c, _, *rest = _on_one_thread(
+        "_lstm_layer_backward", *grads, nothing, h, c, None, weight_hh, weight_hr, *saved, cell, sizes, reverse, True
+    )
+    d_input = _product(d_products, weight_ih, least).reshape(input.shape) if needs_input else d_products[:0]
+    return d_input, d_h, d_c, _product(d_products.T, _rows(input), least), *rest
 
 
 # -- steps by themselves ----------------------------------------------------------------------------------------------------------------
