@@ -333,9 +333,9 @@ for _name in ("LSTM", "GRU", "RNN"):
         results.append(getattr(torch.nn, name)(9, 260)(torch.randn(3, 1, 9))[0].detach())  # steps that threads share
         results.append(getattr(torch.nn, name)(9, 21)(torch.randn(9, 1, 4).transpose(0, 2))[0].detach())  # behind the input's products
         results.append(getattr(torch.nn, name)(9, 210)(torch.randn(1, 20, 9))[0].detach())  # and a single step of a batch
-        x = leaf(4, 5, 9)
-        layer = getattr(torch.nn, name)(9, 64)  # steps in tile registers, where there are such
-        results += grads(layer(x)[0], x, *layer.parameters())
+        for shape, hidden in (((4, 9, 9), 64), ((5, 19, 9), 69), ((1, 2, 9), 260)):  # steps in tile registers, where there are such
+            layer, x = getattr(torch.nn, name)(9, hidden), leaf(*shape)
+            results += grads(layer(x)[0], x, *layer.parameters())
         if name == "LSTM":
             gates, cells = torch.rand(35, 84).numpy(), torch.randn(7, 21).numpy()
             results.append(torch.from_numpy(recurrent.lstm_cells(gates, cells, LSTM, (7,) * 5, False)))
