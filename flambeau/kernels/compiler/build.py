@@ -47,12 +47,12 @@ class Kernel:
         return self._bound("", [f"array{i}" for i in range(len(self.slots) - len(fixed))], chunks, fixed)
 
     def _bound(self, star: str, names: Sequence[str], chunks: int, fixed: Sequence[Any]) -> Callable[..., None]:
-        """Function of arrays with these names, the first arguments; the others are packed once."""
+        """Function of arrays with these names, the first arguments; the others are packed once. ``direct`` is what it launches."""
         kept = [argument for argument in fixed if argument.__class__ is np.ndarray]
         values = [id(argument) if argument.__class__ is np.ndarray else argument for argument in fixed]
         pack, packed = struct.Struct("=" + self.slots[: len(names)]).pack, struct.pack("=" + self.slots[len(names) :], *values)
         launch = _launcher(star, tuple((name, "array") for name in names))(pool, self.address, pack, packed, chunks)
-        launch.kept = kept
+        launch.kept, launch.direct = kept, (self.address, packed, chunks)
         return launch
 
 

@@ -39,6 +39,7 @@ STRIP = 1 << 18  # elements of two chunks of it
 TOGETHER = 8  # of its rows
 _PLAIN, _TRANSPOSED = 111, 112  # CBLAS's words
 _Layout = tuple[tuple[int, ...], tuple[int, ...]]  # shape and strides
+told: list[Callable[..., None]] = []  # of launches of float32 products with a transposed weight; see ``tell``
 _Launch = Callable[..., None]  # of operands, the result, and the bias if there is one
 _Run = Callable[[np.ndarray, np.ndarray, np.ndarray | None], np.ndarray | None]
 
@@ -255,7 +256,17 @@ def _plan(dtype: np.dtype, a: _Layout, b: _Layout, bias: tuple[Any, ...] | None,
     elif len(shape) > 4 or shape[:-2] != b_shape[:-2]:
         return None
     launch = _matrix_plan(dtype, a, b, bias is not None, least)
-    return None if launch is None else _allocating(launch, result_shape, dtype)
+    if launch is None:
+        return None
+    if told and least == SMALL and b[1] == (4, 4 * shape[-1]) and _is_contiguous(*a, size) and hasattr(launch, "direct"):
+        told[0](a[0][0], shape[-1], columns, bias is not None, launch)
+    return _allocating(launch, result_shape, dtype)
+
+
+def tell(note: Callable[..., None]) -> None:
+    """Have ``note(rows, inner, columns, has_bias, launch)`` called for each plan of ``linear`` that is made from now on."""
+    told[:] = [note]
+    _plan.cache_clear()  # those that are known are made again
 
 
 def _allocating(launch: _Launch, shape: tuple[int, ...], dtype: np.dtype) -> _Run:

@@ -38,10 +38,14 @@ class Launching(Form):
         return launch, record
 
     def launch(self, direct: tuple[Value, Value], kernel: Value, arguments: Sequence[Value], chunks: Value) -> None:
-        """Run a kernel. A single chunk runs here: it takes no longer than to let other threads run meanwhile."""
+        """Run a kernel."""
         block = self.scratch(len(arguments), "i64")
         for place, value in enumerate(arguments):
             self.store(value, block, place, value.element)
+        self.launch_block(direct, kernel, block, chunks)
+
+    def launch_block(self, direct: tuple[Value, Value], kernel: Value, block: Value, chunks: Value) -> None:
+        """The same with packed arguments. A single chunk runs here: it takes no longer than to let other threads run meanwhile."""
 
         def alone() -> None:
             self.call_c(kernel, "i64", block, self.i64(0), chunks, self.object(np.ndarray))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,12 @@ from ...core import state
 from ...core.dtype import BY_NUM
 from ..compiler.language import SIZES, Value
 from ..compiler.memory import SMALL
-from . import records
+from . import kept_launches, records
 from .code import Code
 from .forms import Pointwise
 from .interpreter import ALIGNED, C_CONTIGUOUS, F_CONTIGUOUS, FLAGS, dot_function
-from .launching import Launching, address_of, put_pool
+from .kept_launches import Looking
+from .launching import address_of, put_pool
 from .records import DTYPES, F32, F64
 
 _FLOATS = [np.dtype(np.float32), np.dtype(np.float64)]
@@ -26,6 +27,7 @@ _THIRTY_TWO = 0x42000000  # the bits of 32 as a float32
 _SECOND, _DOTS, _ONES = records.EXTRA, records.EXTRA + 4, records.EXTRA + 6
 # Of ``linear``: from how large a weight on another kernel multiplies one row, the pool, and that kernel without a bias and with one.
 _ROW, _POOL, _ROWS = records.EXTRA + 4, records.EXTRA + 5, records.EXTRA + 6
+_TABLE = records.EXTRA + 8  # and launches by sizes
 _RANKS = records.EXTRA + 4  # of products: 1 for matrices, 2 for stacks of them
 _ADD = records.EXTRA + 8  # the loop of sums, with its data, which adds up a row as ``add.reduce`` does where zero comes first
 
@@ -156,7 +158,7 @@ def _rows_of(k: Product, a: Value, n: Value) -> tuple[Value, Value, tuple[Value,
     return rank, m, k.when(rank.eq(2) & (m > 1), matrix, others)
 
 
-class _Linear(Product, Launching):
+class _Linear(Product, Looking):
     """A form of ``linear``."""
 
     def large_row(self, x: Value, weight: Value, bias: Value, rank: Value, bits: Value) -> None:
@@ -177,6 +179,21 @@ class _Linear(Product, Launching):
             self.launch(direct, with_bias, [weight, x, r, bias, *numbers], chunks)
 
         self.when(self.exists(bias), added, lambda: self.launch(direct, plain, [weight, x, r, *numbers], chunks))
+        self.answer_new(self.disown(r), bits)
+
+    def many_rows(self, x: Value, weight: Value, bias: Value, rank: Value, bits: Value) -> None:
+        """Answer with a product of float32 matrices, plus a bias (an array or null), by the launch that is known for it."""
+        direct, element = self.require_launches(_POOL), self.object(DTYPES[F32])
+        self.require(self.same(self.dtype(weight), element) & self.is_row_major(weight) & self.is_row_major(x))
+        p, n = (self.load(self.dims(weight), d, "i64") for d in (0, 1))
+        self.require((rank > 1) & (rank <= _MOST_DIMS) & self.load(self.dims(x), rank - 1, "i64").eq(n))
+        rows, has_bias = self.size(x) // n, self.exists(bias)
+        self.require((rows < SMALL // SIZES["f32"]) & (p < SMALL // SIZES["f32"]))
+        self.require(rows * p < SMALL // SIZES["f32"])
+        entry = self.require_entry(self.word(_TABLE, element="ptr"), rows, n, p, has_bias)
+        r = self.own(self.new_array(element, rank, self.result_dims(x, rank, p)))
+        arrays = [x, weight, r]
+        self.when(has_bias, *[partial(self.launch_entry, direct, entry, each) for each in ([*arrays, bias], arrays)])
         self.answer_new(self.disown(r), bits)
 
     def result_dims(self, x: Value, rank: Value, p: Value) -> Value:
@@ -206,6 +223,7 @@ def linear(code: Code) -> str:
 
     added = k.when(has_bias, row, lambda: k.null)
     k.case(k.size(a).eq(n) & (n * p >= k.word(_ROW)), lambda: k.large_row(a, w, added, k.ndim(a), bits))
+    k.case(k.size(a) >= k.word(records.LIMIT), lambda: k.many_rows(a, w, added, k.ndim(a), bits))
     rank, m, (down, along) = _rows_of(k, a, n)
     place, loop, data, dtype = k.loop_for(k.dtype(a), (F32, F64))
     r, size, (across, inside) = k.new_array(dtype, rank, k.result_dims(a, rank, p)), k.item_size(dtype), k.steps(w)
@@ -397,6 +415,8 @@ def of_linear(op: Any) -> records.Record:
     put_pool(record, _POOL)
     for place, has_bias in enumerate((False, True)):
         record.put(_ROWS + place, address_of(gemm.rows_times_vector, "f32", has_bias))
+    record.put(_TABLE, kept_launches.address())
+    gemm.tell(kept_launches.note)
     return record
 
 

@@ -97,6 +97,8 @@ def name_of(thing: Any) -> str | None:
         for member, value in members.items():
             if value is thing:
                 return f"{name}:{member}"
+            if getattr(value, "__dict__", None) is thing:
+                return f"{name}:{member}.__dict__"
     for name, members in modules.items():
         for member, value in members.items():
             for attribute, inner in list(getattr(value, "__dict__", {}).items()):
