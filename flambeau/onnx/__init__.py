@@ -25,7 +25,7 @@ __all__ = [
 
 producer_name = "flambeau"
 globals().update(_unsupported.names("onnx", "", "ExportableModule InputObserver"))
-_MODULES = ("ops",)
+_MODULES = ("ops", "symbolic_helper")
 _LATE = {"ONNXProgram": "program", "is_in_onnx_export": "exporting"}
 
 

@@ -61,8 +61,50 @@ class Value:
         size = self.shape[dim]
         return None if isinstance(size, SymInt) else size
 
+    def type(self) -> ValueType:
+        """The dtype and the sizes, as functions that programs register read them."""
+        return ValueType(self.dtype, self.shape)
+
+    def setType(self, type_: ValueType) -> None:
+        """Give the value another dtype and other sizes."""
+        self.dtype, self.shape = type_.of, type_.shape
+
     def __repr__(self) -> str:
         return f"Value({self.name}, {self.dtype}, {self.shape})"
+
+
+class ValueType:
+    """The type of a value, under PyTorch's names.
+
+    Attributes:
+        of: the dtype. shape: as of the value.
+    """
+
+    __slots__ = ("of", "shape")
+
+    def __init__(self, of: Any, shape: Any):
+        self.of, self.shape = of, None if shape is None else tuple(shape)
+
+    def dtype(self) -> Any:
+        return self.of
+
+    def scalarType(self) -> str | None:
+        return None if self.of is None else str(self.of.legacy)
+
+    def dim(self) -> int | None:
+        return None if self.shape is None else len(self.shape)
+
+    def sizes(self) -> list[int] | None:
+        """The sizes; None where they are not all known."""
+        if self.shape is None or any(size is None or isinstance(size, SymInt) for size in self.shape):
+            return None
+        return list(self.shape)
+
+    def with_sizes(self, sizes: Sequence[int | None]) -> ValueType:
+        return ValueType(self.of, sizes)
+
+    def with_dtype(self, dtype: Any) -> ValueType:
+        return ValueType(dtype, self.shape)
 
 
 class Builder:

@@ -5,8 +5,10 @@ A function gets the graph, which has ``op``, and the operation's arguments: tens
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -49,13 +51,42 @@ def symbolic_of(func: Any, opset: int) -> Callable[..., Any] | None:
     function = versions[max(found)]
 
     def row(b: Builder, *args: Any, **options: Any) -> Any:
-        made = function(Graph(b), *args, **options)
+        with writing(b):
+            made = function(Graph(b), *_all_arguments(func, args, options))
         results = b.result if isinstance(b.result, (tuple, list)) else [b.result]
         for value, result in zip(made if isinstance(made, (tuple, list)) else [made], results, strict=True):
             value.dtype, value.shape = result.dtype, tuple(result.shape)
         return list(made) if isinstance(made, (tuple, list)) else made
 
     return row
+
+
+def _all_arguments(func: Any, args: tuple[Any, ...], options: dict[str, Any]) -> list[Any]:
+    """Arguments in the schema's order, those by keyword and those that are left out among them."""
+    named = dict(zip([argument.name for argument in func._schema.arguments], args, strict=False)) | options
+    return [named.get(argument.name, argument.default_value) for argument in func._schema.arguments if not argument.is_out]
+
+
+class _Writing(threading.local):
+    builder: Builder | None = None
+
+
+_state = _Writing()
+
+
+def current() -> Any:
+    """The graph that is written in this thread; None where there is none."""
+    return _state.builder
+
+
+@contextlib.contextmanager
+def writing(builder: Builder) -> Iterator[None]:
+    """Context in which ``current`` is a graph."""
+    before, _state.builder = _state.builder, builder
+    try:
+        yield
+    finally:
+        _state.builder = before
 
 
 class Graph:
