@@ -30,7 +30,7 @@ from .microkernel import (
 from .windows import PIXELS, further_rows, join_partial, pack_weight, sums_tile, windows_times_grad, windows_times_weight
 
 DEPTH = 576  # rows of a panel: a strip of factors (18 KB) stays in the first-level cache
-BAND = 640  # pixels of a band, at least
+BAND = 1024  # pixels of a band, at least
 SUM_DEPTH, SUM_PIXELS = 144, 512  # the same of the weight gradient, whose panels are read once for each few outputs
 ROOM = 1 << 20  # bytes of a band, at most: rows of very wide images are packed as panels
 CHUNKS = 8  # that many chunks at least, where there is work enough for them
