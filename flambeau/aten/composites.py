@@ -16,7 +16,7 @@ from ..core.calls.registry import resolve
 from ..core.dtype import int64
 from ..core.state import modes
 from ..core.tensor import Tensor
-from ..ops.linalg.matrix_checks import check_info
+from ..ops.linalg.matrix_checks import check_info, not_differentiable
 from ..ops.losses.loss import reduced, reduction_of
 from .calls import COMPOSED, LEAVES, overload_named
 from .derivatives import RULES, call, gradients_of, kernel, torch
@@ -476,11 +476,7 @@ def _unique2(self: Any, sorted: bool = True, return_inverse: bool = False, retur
     return values, next(parts) if return_inverse else nothing[0], next(parts) if return_counts else nothing[1]
 
 
-def _no_derivative(grad: Any) -> Any:
-    raise NotImplementedError("the derivative for '_unique2' is not implemented.")
-
-
-RULES["_unique2"] = {"self": _no_derivative}
+RULES["_unique2"] = {"self": not_differentiable("_unique2")}
 LEAVES["unique"] = _unique
 LEAVES["unique_consecutive"] = lambda *values: _unique_consecutive(*values)
 LEAVES["bincount"] = lambda input, weights=None, minlength=0: call("bincount", input, weights, minlength)

@@ -344,7 +344,9 @@ def without_derivative(values: Tensor, source: Tensor, operation: str) -> Tensor
 
 
 def complain_derivative(operation: str) -> None:
-    raise RuntimeError(f"derivative for {operation} is not implemented")
+    if operation.startswith("aten::"):  # PyTorch's words where it has no formula, and where the formula says that there is none
+        raise RuntimeError(f"derivative for {operation} is not implemented")
+    raise NotImplementedError(f"the derivative for '{operation}' is not implemented.")
 
 
 def _several(operation: str, input: Any, values: np.ndarray, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool) -> Any:
@@ -399,7 +401,15 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
         rows = np.moveaxis(array, dim, 0)
         kept, inverse, counts = _unique_rows(rows.reshape(len(rows), -1))
         values = np.moveaxis(rows[kept], 0, dim)
-    return _several("unique", input, values if narrow is None else values.astype(narrow), inverse, counts, return_inverse, return_counts)
+    return _several(
+        "_unique2" if dim is None else "unique_dim",
+        input,
+        values if narrow is None else values.astype(narrow),
+        inverse,
+        counts,
+        return_inverse,
+        return_counts,
+    )
 
 
 def _unique_elements(flat: np.ndarray, return_inverse: bool) -> tuple[np.ndarray, Any, np.ndarray]:

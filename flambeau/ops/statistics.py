@@ -399,7 +399,7 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Any:
     places, values = array.astype(_I8, copy=False), weights._array.astype(np.float64)
     counts = _weighted_counts(places, values, minlength)
     result = wrap(counts.astype(kind))
-    return without_derivative(result, weights, "bincount") if weights.requires_grad else result
+    return without_derivative(result, weights, "aten::bincount") if weights.requires_grad else result
 
 
 @native.part("_weighted_counts")
@@ -426,7 +426,7 @@ def _counted(name: str, input: Any, counts: np.ndarray, edges: Any) -> Any:
     """The result of ``name``, which has no derivative."""
     hist = wrap(counts)
     if input.requires_grad:
-        hist = without_derivative(hist, input, name)
+        hist = without_derivative(hist, input, f"aten::{'histogram' if name == 'histogram' else '_histogramdd_from_bin_cts'}")
     return named_result(name, ("hist", "bin_edges"))((hist, edges))
 
 

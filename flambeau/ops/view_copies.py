@@ -78,7 +78,7 @@ def _strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storage_
 
 def _detached(input: Tensor) -> Tensor:
     copy = input.detach().clone()
-    return without_derivative(copy, input, "detach_copy") if input.requires_grad else copy
+    return without_derivative(copy, input, "aten::detach_copy") if input.requires_grad else copy
 
 
 def _as_complex(input: Tensor) -> Tensor:

@@ -430,7 +430,10 @@ def _signed_power(difference: Any, distance: Any, p: float) -> Any:
     distance = distance.masked_fill(distance == 0, 1)  # the difference is 0 there too
     if p == 2:
         return difference / distance
-    return difference.sgn() * difference.abs() ** (p - 1) / distance ** (p - 1)
+    share = difference.abs() / distance
+    if p < 1:  # a difference of 0, whose power is infinite, has no part in the distance
+        share = share.masked_fill(difference == 0, 1)
+    return difference.sgn() * share ** (p - 1)
 
 
 _MANY = 25  # rows

@@ -20,6 +20,7 @@ from ...core.arrays import native
 from ...core.calls.annotations import Tensor
 from ...core.calls.registry import composite, op
 from ...core.tensor import Tensor as TensorClass
+from ..sorting import complain_derivative
 from .loss import REDUCTIONS, reduction_of
 
 Lengths = tuple[int, ...]
@@ -66,7 +67,12 @@ def _ends(states: np.ndarray, target_lengths: Lengths) -> tuple[np.ndarray, np.n
     return last, np.maximum(last - 1, 0)
 
 
-@op(name="_ctc_loss_backward", fast=True, grad={"grad_output, log_probs": lambda grad, needs: _complain_derivative()}, aten=None)
+@op(
+    name="_ctc_loss_backward",
+    fast=True,
+    grad={"grad_output, log_probs": lambda grad, needs: complain_derivative("aten::_ctc_loss_backward")},
+    aten=None,
+)
 def ctc_loss_backward(
     grad_output: Tensor,
     log_probs: Tensor,
@@ -105,10 +111,6 @@ def ctc_loss_backward(
     gradient[:, impossible] = 0 if zero_infinity else np.nan
     gradient[np.arange(steps)[:, None] >= lengths] = 0
     return gradient
-
-
-def _complain_derivative() -> None:
-    raise RuntimeError("derivative for aten::_ctc_loss_backward is not implemented")
 
 
 @native.part("_ctc_alignments", work="len(log_probs) * states.size")
