@@ -59,3 +59,21 @@ def test_incomplete_gamma_functions_add_up_in_their_derivatives(function: Any) -
     x = torch.linspace(1e-9, 60, 200_001, dtype=torch.float64).requires_grad_()
     (slope,) = torch.autograd.grad(function(order, x).sum(), x)
     assert torch.trapezoid(slope, x).abs().item() == pytest.approx(1, rel=1e-6)
+
+
+@pytest.mark.parametrize("p", [0.5, 0.9, 1.0, 1.5, 3.0])
+@pytest.mark.parametrize("distance", [torch.cdist, lambda x, y, p: torch.pdist(x, p)], ids=["cdist", "pdist"])
+def test_of_distances_of_points_that_agree_in_some_coordinates(distance: Any, p: float) -> None:
+    points = torch.tensor([[1.0, 2.0, 3.0], [1.0, 5.0, 3.0], [1.0, 2.0, 3.0]], requires_grad=True)
+    distance(points, points.detach(), p).sum().backward()
+    torch.testing.assert_close(points.grad, torch.tensor([[0.0, -1.0, 0.0], [0.0, 2.0, 0.0], [0.0, -1.0, 0.0]]))
+
+
+def test_missing_ones_are_named() -> None:
+    x = torch.rand(5, requires_grad=True)
+    for name, made in (("_unique2", x.unique()), ("unique_dim", x.unique(dim=0)), ("unique_consecutive", x.unique_consecutive())):
+        with pytest.raises(NotImplementedError, match=f"the derivative for '{name}' is not implemented"):
+            made.sum().backward()
+    for name, made in (("bincount", torch.bincount(torch.arange(5), x)), ("histogram", torch.histogram(x, 3, weight=x)[0])):
+        with pytest.raises(RuntimeError, match=f"derivative for aten::{name} is not implemented"):
+            made.sum().backward()

@@ -401,15 +401,8 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
         rows = np.moveaxis(array, dim, 0)
         kept, inverse, counts = _unique_rows(rows.reshape(len(rows), -1))
         values = np.moveaxis(rows[kept], 0, dim)
-    return _several(
-        "_unique2" if dim is None else "unique_dim",
-        input,
-        values if narrow is None else values.astype(narrow),
-        inverse,
-        counts,
-        return_inverse,
-        return_counts,
-    )
+    values = values if narrow is None else values.astype(narrow)
+    return _several("_unique2" if dim is None else "unique_dim", input, values, inverse, counts, return_inverse, return_counts)
 
 
 def _unique_elements(flat: np.ndarray, return_inverse: bool) -> tuple[np.ndarray, Any, np.ndarray]:
