@@ -145,7 +145,7 @@ class RNNBase(Module):
     def _weights_have_changed(self) -> bool:
         """Whether a parameter was replaced past ``__setattr__``, as ``functional_call`` does."""
         for reference, name in zip(self._flat_weight_refs, self._flat_weights_names):
-            if reference is not None and reference() is not getattr(self, name, None):
+            if reference is not None and reference() is not (weight := getattr(self, name, None)) and weight is not None:
                 return True
         return False
 

@@ -446,6 +446,8 @@ def _lstm_rule(
     reverse: bool,
     needs: Any,
 ) -> Any:
+    if grads[0] is grads[1] is None and len(_sizes_of(input, sizes)) == 1:  # the cells of a single step are not projected
+        needs = (*needs[:-1], False)
     if grad_enabled():
         return _recorded(cell, (input, h, c, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr), grads[:3], sizes, reverse, needs)
     gradients = lstm_layer_backward(
@@ -849,14 +851,19 @@ def lstm_cell(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor |
         The next hidden state and cell, ``(N, hidden)`` each.
     Raises:
         RuntimeError: shapes or dtypes that do not fit.
+        TypeError: ``hx`` is a tensor.
     Source: torch.lstm_cell.
     Example:
         >>> h, c = torch.lstm_cell(torch.zeros(1, 1), (torch.zeros(1, 1), torch.ones(1, 1)), torch.zeros(4, 1), torch.zeros(4, 1))
         >>> c  # the forget gate is at one half
         tensor([[0.5000]])
     """
+    if not isinstance(hx, (list, tuple)):
+        raise TypeError(f"lstm_cell(): argument 'hx' (position 2) must be tuple of Tensors, not {type(hx).__name__}")
     if len(hx) != 2:
         raise RuntimeError("lstm_cell expects two hidden states")
+    if hx[0].dtype == input.dtype != hx[1].dtype:  # sums are as the input is, and promote with the cell
+        return _again(LSTM, (input, *hx, w_ih, w_hh, b_ih, b_hh), (input.shape[0],), False)[1:]
     return _one_step(LSTM, input, hx, w_ih, w_hh, b_ih, b_hh)
 
 

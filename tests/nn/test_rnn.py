@@ -352,6 +352,37 @@ def test_the_biases_have_gradients_of_their_own():
         assert flambeau.equal(layer.bias_hh_l0.grad, before)
 
 
+def test_cells_of_another_dtype_promote(oracle):
+    def run(torch):
+        torch.manual_seed(0)
+        layer, x, h = torch.nn.LSTMCell(3, 4), torch.randn(2, 3), torch.randn(2, 4).requires_grad_()
+        h, c = layer(x, (h, torch.randn(2, 4).double()))
+        (h.sum() + c.sum()).backward()
+        assert h.dtype == c.dtype == torch.float64
+        return [tensor.detach().numpy() for tensor in (h, c, layer.weight_hh.grad)]
+
+    for mine, theirs in zip(run(flambeau), run(oracle), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-6)
+    with pytest.raises(TypeError, match="'hx' .position 2. must be tuple of Tensors, not Tensor"):
+        nn.LSTMCell(3, 4)(flambeau.randn(2, 3), flambeau.randn(2, 2, 4))
+
+
+def test_a_deleted_parameter_is_used_until_there_is_another():
+    layer, x = nn.LSTM(3, 4), flambeau.randn(5, 1, 3)
+    before = layer(x)[0]
+    del layer.bias_ih_l0
+    assert flambeau.equal(layer(x)[0], before)
+    layer.bias_ih_l0 = nn.Parameter(flambeau.ones(16))
+    assert not flambeau.equal(layer(x)[0], before)
+
+
+def test_cells_of_a_single_step_do_not_depend_on_the_projection():
+    layer = nn.LSTM(3, 4, proj_size=2)
+    for steps in (1, 2):
+        layer(flambeau.randn(steps, 1, 3))[1][1].sum().backward()
+        assert (layer.weight_hr_l0.grad is None) == (steps == 1) and layer.weight_hh_l0.grad is not None
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("layers", [1, 2])
 def test_batches_of_sequences_are_those_one_by_one(mode, layers):
