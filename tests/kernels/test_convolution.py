@@ -177,6 +177,8 @@ DEPTHWISE = Case(2, 17, 1, 1, (3, 3), (1, 1), (1, 1), (1, 1), (7, 20))
 @example(Case(3, 1, 70, 40, (3, 3), (1, 1), (1, 1), (1, 1), (7, 11), tiles=True), True)
 @example(Case(2, 2, 33, 65, (3, 2), (2, 2), (1, 0), (1, 2), (9, 5), tiles=True, small=True), False)
 @example(Case(2, 1, 64, 64, (1, 1), (1, 1), (0, 0), (1, 1), (5, 8), "last", tiles=True), True)
+@example(Case(3, 1, 70, 40, (1, 1), (1, 1), (0, 0), (1, 1), (33, 20), tiles=True, small=True), True)
+@example(Case(2, 2, 40, 33, (3, 1), (1, 1), (0, 0), (1, 1), (16, 19), tiles=True), True)  # bands are parts of planes
 @example(Case(2, 1, 40, 33, (3, 3), (2, 2), (1, 1), (1, 1), (9, 12), "last", tiles=True), True)
 @example(Case(2, 2, 34, 64, (3, 3), (1, 1), (1, 1), (2, 1), (9, 12), "last", tiles=True), False)
 @example(Case(1, 1, 1, 9, (9, 2), (1, 3), (0, 0), (1, 1), (0, 0), tiles=True), True)

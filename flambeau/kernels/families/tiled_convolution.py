@@ -146,9 +146,17 @@ def is_last(array: np.ndarray) -> bool:
     return array.ndim == 4 and array.shape[1] > 1 and array.strides[1] == array.itemsize < array.strides[3]
 
 
-def _mode(array: np.ndarray, step: int) -> str:
-    """As of ``mode_of``, or "last"."""
-    return "last" if is_last(array) else mode_of(array, step)
+def _mode(array: np.ndarray, step: int, is_whole: bool) -> str:
+    """As of ``mode_of``; "last", or "whole" where the bands of planes without gaps are parts of them."""
+    if is_last(array):
+        return "last"
+    return "whole" if is_whole and array.strides[-2:] == (array.shape[-1] * array.itemsize, array.itemsize) else mode_of(array, step)
+
+
+def _sees_whole_rows(x: np.ndarray, taps: np.ndarray, step: tuple[int, int], place: Place, out: np.ndarray, depth: Depth) -> bool:
+    """Whether windows move by one row or pixel, and see nothing outside of the images nor beside their column."""
+    inside = taps[:, 0].min() >= 0 and out.shape[-2] + taps[:, 0].max() <= x.shape[-2]
+    return depth is FLAT and step == (1, 1) and inside and place.x0 == 0 and place.pitch == out.shape[-1] == x.shape[-1]
 
 
 def product(
@@ -201,7 +209,7 @@ def _launches(
     """Function of (x, weight, out, bias) that computes a product and says whether all numbers could be split."""
     element, parts, count, groups = ELEMENTS[x.dtype], sizes.parts, len(table), sizes.groups
     pitch, width = cut.place.pitch, sizes.width
-    modes = _mode(x, step[1]), "last" if is_last(out) else store_mode(out)
+    modes = _mode(x, step[1], _sees_whole_rows(x, table, step, cut.place, out, depth)), "last" if is_last(out) else store_mode(out)
     to = store_strides(out, modes[1])
     is_one_run = pitch == width and to.y == width * to.x
     run_length = cut.tall * pitch if is_one_run else pitch
@@ -402,7 +410,9 @@ def _sum_launches(
         "apart": apart, "between_bands": cut.between, "groups": groups, "channels": sizes.channels, "outputs": sizes.outputs,
         "channel_block": way.channels, "output_block": way.outputs, "tall": cut.tall, "long": cut.long, "group": cut.group, "split": split,
     }  # fmt: skip
-    kind, chunks = (ELEMENTS[dtype], parts, _mode(x, step[1]), _mode(grad, 1)), ranges * groups * way.blocks
+    sees_whole_rows = _sees_whole_rows(x, table, step, cut.place, grad, depth)
+    modes = _mode(x, step[1], sees_whole_rows), _mode(grad, 1, cut.place.pitch == grad.shape[-1])
+    kind, chunks = (ELEMENTS[dtype], parts, *modes), ranges * groups * way.blocks
     if way.by_rows:
         form, wanted = row_form(sizes), sizes.channels * len(table)
         rows = _up(wanted, SIDE * form[0]) * SIDE * form[0]

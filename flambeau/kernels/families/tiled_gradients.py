@@ -70,7 +70,8 @@ class GradientArguments(Record):
 def tiles_of_gradients(k: Builder, element: str, parts: int, mode: str, grad_mode: str) -> None:
     """The weight gradient; a chunk has a range of bands, a block of channels and a group, and sums of its own.
 
-    ``mode`` and ``grad_mode`` are those of the images and the gradient, see ``mode_of``, or "last" where channels are innermost.
+    ``mode`` and ``grad_mode`` are those of the images and the gradient, see ``mode_of``, or "last" where channels are innermost, or "whole"
+    where bands are parts of planes as they lie.
     """
     k.for_chunks(GradientTiles(k, element, parts, mode, grad_mode).chunk)
 
@@ -131,7 +132,9 @@ class GradientTiles:
         k, a, element = self.k, self.a, self.element
         image, y0, _ = self.rows_of(first + number)
         place = a.place.replace(y0=a.place.y0 + y0 * a.images.step_y)
-        length = self.area(place)
+        length, is_whole = self.area(place), self.mode == "whole"
+        if is_whole:
+            length = k.least(length, (a.images.height - place.y0) * place.pitch)
 
         def channel(c: Value, largest: Value) -> Value:
             def filled() -> None:
@@ -139,12 +142,17 @@ class GradientTiles:
                 self.fill(self.planes, k.at(a.source, start, element), a.images.replace(height=height), place)
 
             is_there = self.c0 + c < self.c1
-            k.when(is_there, filled)
+            if is_whole:
+                start, _ = a.images.plane(k, image, self.channel + self.c0 + c)
+                source = k.at(a.source, start + place.y0 * a.images.y, element)
+            else:
+                k.when(is_there, filled)
+                source = self.planes
             to = k.at(self.room, c * a.apart + number * a.between_bands, "u16")
 
             def register(v: Value, largest: Value) -> Value:
                 mask = k.mask_below(v, k.select(is_there, length, 0), self.lanes)
-                return self.put(k.load(self.planes, v, element, self.lanes, mask), to, v, largest)
+                return self.put(k.load(source, v, element, self.lanes, mask), to, v, largest)
 
             return k.loop(0, a.between_bands, register, step=self.lanes, carried=[largest])
 
@@ -253,11 +261,17 @@ class GradientTiles:
                 k.at(self.planes, i * a.plane, "f32"), k.at(data, (o + i) * a.grads.c, element), a.grads.replace(height=rows), plane
             )
 
-        k.loop(0, SIDE, line)
+        if self.grad_mode != "whole":
+            k.loop(0, SIDE, line)
+            lines = [k.at(self.planes, a.plane * i, "f32") for i in range(SIDE)]
+            kept = [length] * SIDE
+        else:
+            lines = [k.at(data, (o + i) * a.grads.c, element) for i in range(SIDE)]
+            kept = [k.select(o + i < a.outputs, high * a.place.pitch, 0) for i in range(SIDE)]
 
         def square(q: Value, largest: Value) -> Value:
-            mask = k.mask_below(q, length, self.lanes)
-            pixels = transposed(k, [k.load(k.at(self.planes, a.plane * i, "f32"), q, element, self.lanes, mask) for i in range(SIDE)])
+            masks = [k.mask_below(q, end, self.lanes) for end in kept]
+            pixels = transposed(k, [k.load(source, q, element, self.lanes, mask) for source, mask in zip(lines, masks, strict=True)])
             for i in range(0, SIDE, 2):
                 largest = self.put_pair(pixels[i], pixels[i + 1], to, q // 2 + i // 2, largest)
             return largest

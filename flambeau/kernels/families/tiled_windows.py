@@ -167,7 +167,8 @@ class TileArguments(Record):
 def tiles_of_windows(k: Builder, element: str, parts: int, mode: str, store: str, weight: str) -> None:
     """The convolution: bands are packed, then multiplied with one strip of 32 outputs after the other.
 
-    ``mode`` and ``store`` are those of the input and the result, see ``mode_of``, or "last" where channels are innermost.  ``weight`` is
+    ``mode`` and ``store`` are those of the input and the result, see ``mode_of``, or "last" where channels are innermost, the
+    input's "whole" where bands are parts of its planes as they lie.  ``weight`` is
     "packed", or where each strip is used once, "row" or "any", by which it is packed before its use (``_Packing``).
     """
     k.for_chunks(_WindowTiles(k, element, parts, mode, store, weight).chunk)
@@ -249,20 +250,21 @@ class _WindowTiles:
         return k.most(largest, k.most(size_of(k, values[0]), size_of(k, values[1])))
 
     def step_of_planes(self, image: Value, target: Value, place: Place, s: Value, largest: Value) -> Value:
-        """32 channels of which each is a plane, from planes with zeros around."""
+        """32 channels of which each is a plane, from planes with zeros around; where there are none, from the image."""
         k, a, element = self.k, self.a, self.element
-        fill, length, between_phases = Filling(k, element, self.mode), place.rows * place.pitch, a.place.rows * a.place.pitch
-
-        def plane(i: Value) -> None:
-            start, height = a.images.plane(k, image, self.channel + (s * DEEP + i))
-            to, source = k.at(self.planes, i * a.plane, "u32"), a.images.replace(height=height)
-            fill(to, k.at(a.source, start, element), source, place, a.place.rows)
-
-        k.loop(0, k.least(DEEP, a.channels - s * DEEP), plane)
+        length, between_phases = place.rows * place.pitch, a.place.rows * a.place.pitch
+        if self.mode == "whole":
+            start, _ = a.images.plane(k, image, self.channel + s * DEEP)
+            whole = k.at(a.source, start + place.y0 * a.images.y, element)
+        else:
+            self.fill_planes(image, place, s)
         kept = [k.select(s * DEEP + i < a.channels, length, 0) for i in range(DEEP)]
 
         def phase(f: Value, largest: Value) -> Value:
             planes = k.at(self.planes, f * between_phases, element)
+
+            def line(i: int) -> Value:
+                return k.at(whole, a.images.c * i, element) if self.mode == "whole" else k.at(planes, a.plane * i, "u32")
 
             def square(v: Value, largest: Value) -> Value:
                 halves = []
@@ -270,7 +272,7 @@ class _WindowTiles:
                     lines = []
                     for i in range(half, half + SIDE):
                         mask = k.mask_below(v, kept[i], self.lanes)
-                        lines.append(k.load(k.at(planes, a.plane * i, "u32"), v, element, self.lanes, mask))
+                        lines.append(k.load(line(i), v, element, self.lanes, mask))
                     halves.append(transposed(k, lines))
                 for i, values in enumerate(zip(*halves, strict=True)):
                     largest = self.put(values, k.at(target, (f * between_phases + v + i) * a.pixel, "u32"), s, largest)
@@ -279,6 +281,17 @@ class _WindowTiles:
             return k.loop(0, length, square, step=self.lanes, carried=[largest])
 
         return k.loop(0, place.phases_y * place.phases_x, phase, carried=[largest])
+
+    def fill_planes(self, image: Value, place: Place, s: Value) -> None:
+        """The planes of a step's channels, with zeros around."""
+        k, a, fill = self.k, self.a, Filling(self.k, self.element, self.mode)
+
+        def plane(i: Value) -> None:
+            start, height = a.images.plane(k, image, self.channel + (s * DEEP + i))
+            to, source = k.at(self.planes, i * a.plane, "u32"), a.images.replace(height=height)
+            fill(to, k.at(a.source, start, self.element), source, place, a.place.rows)
+
+        k.loop(0, k.least(DEEP, a.channels - s * DEEP), plane)
 
     def phase_of_lines(self, data: Value, target: Value, place: Place, f: Value, largest: Value) -> Value:
         """All channels, which lie side by side, of a band's phase."""
