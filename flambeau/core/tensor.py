@@ -78,7 +78,7 @@ class Tensor:
         return dtypes.BY_NUM[self._array.dtype.num]
 
     @property
-    @asks("sizes", "self")
+    @asks("sizes", "self, None")
     def shape(self) -> Size:
         return _size(Size, self._array.shape)
 
@@ -133,7 +133,7 @@ class Tensor:
     def is_meta(self) -> bool:
         return self.device.type == "meta"
 
-    @asks("sizes", "self", "dim is None")
+    @asks("sizes", "self, dim")
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the size of one dimension.
 
@@ -237,6 +237,7 @@ class Tensor:
         return sorted(set(object.__dir__(self)))
 
     # -- memory -----------------------------------------------------------------------------------------------------------
+    @asks("steps", "self", "dim is None")
     def stride(self, dim: int | None = None) -> Any:
         """Strides in elements: of every dimension as a tuple, or of one.
 
@@ -272,6 +273,7 @@ class Tensor:
         if dtype is not self.dtype:
             raise NotImplementedError(f"grad_dtype: gradients of another dtype than the tensor's are not supported, got {dtype}")
 
+    @asks("address", "self")
     def data_ptr(self) -> int:
         """Address of the first element; 0 for an empty tensor."""
         return address(self._array) if self._array.size else 0

@@ -211,7 +211,7 @@ def _inferred(data: Any) -> np.ndarray | None:
     options=("dtype", "device", "requires_grad", "pin_memory"),
     follows="data",
     fast="_inferred(data) if dtype is None else None",
-    asked="data, dtypes._default",
+    asked="data, dtype, dtypes._default",
 )
 def tensor(new: Creation, data: Any) -> Any:
     """A tensor with a copy of ``data``; never shares memory, never has a history.
@@ -268,7 +268,13 @@ def new_tensor(new: Creation, input: TensorLike, data: Any) -> Any:
     return _copied(new, data, "tensor.new_tensor(sourceTensor)")
 
 
-@factory(options=("dtype", "device"), follows="data", fast="_inferred(data) if dtype is None else None", keeps=True)
+@factory(
+    options=("dtype", "device"),
+    follows="data",
+    fast="_inferred(data) if dtype is None else None",
+    asked="data, dtype, dtypes._default",
+    keeps=True,
+)
 def as_tensor(new: Creation, data: Any, dtype: Any = None, device: Any = None) -> Any:
     """``data`` as a tensor, without a copy where it is a tensor or array of the wanted dtype.
 

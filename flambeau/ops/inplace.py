@@ -17,6 +17,7 @@ from ..core.arrays.kinds import device_of, sent
 from ..core.calls.annotations import Number, Tensor
 from ..core.calls.casting import cast_array, filling_number
 from ..core.calls.out import resize
+from ..core.calls.questions import asks
 from ..core.calls.registry import composite, method, op, primitive
 from ..core.dtype import of_array
 from ..core.layout import contiguous_format, empty_as, format_strides, strided as strided_layout
@@ -137,6 +138,7 @@ def writable_now(tensor: Any) -> bool:
     )
 
 
+@asks("copied_into", "self, other")
 def copy_(self: Any, other: Any, non_blocking: bool = False) -> Any:
     """Write ``other``, broadcast and cast, or a number, into this tensor.
 
@@ -169,6 +171,7 @@ def copy_(self: Any, other: Any, non_blocking: bool = False) -> Any:
     return _slow_copy(self, other, non_blocking)
 
 
+@asks("overwritten", "self, value")
 def fill_(self: Any, value: Any) -> Any:
     """Write ``value`` into every element.
 
@@ -191,6 +194,7 @@ def fill_(self: Any, value: Any) -> Any:
     return _slow_fill(self, value)
 
 
+@asks("overwritten", "self, 0")
 def zero_(self: Any) -> Any:
     """Write zero into every element.
 

@@ -43,7 +43,7 @@ def _as_number(value: Any, operation: str, argument: str) -> Any:
     out=_FILLED,
     fast="np.arange(count) if (count := bounds[0]).__class__ is int and count >= 0 and len(bounds) == 1 "
     "and start is end is step is dtype is None else None",
-    asked="bounds",
+    asked="bounds, dtype, dtypes._default",
 )
 def arange(new: Creation, *bounds: Any, start: Any = None, end: Any = None, step: Any = None) -> Any:
     """Numbers from ``start`` (inclusive) to ``end`` (exclusive), ``step`` apart: ``arange(end)``, ``arange(start, end, step=1)``.

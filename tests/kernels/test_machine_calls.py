@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from machine_code import load_machine_code
+from machine_examples import CALLS, shown
 from object_counts import assert_counted, collecting, end_by_signals, fail_everywhere
 
 import flambeau
@@ -33,219 +34,6 @@ F = flambeau.nn.functional
 @pytest.fixture(scope="module", autouse=True)
 def machine() -> None:
     load_machine_code(machine_calls._finders)
-
-
-def changed(a: Any, b: Any) -> Any:
-    a[:1].mul_(2)
-    a *= b
-    return a
-
-
-def parts(tensors: Any) -> Any:
-    """Facts of several tensors."""
-    return [
-        (
-            type(tensors).__name__,
-            shown(tensor),
-            type(tensor._view_of).__name__,
-            getattr(tensor._view_of, "creation_meta", None),
-            type(tensor.grad_fn).__name__,
-        )
-        for tensor in tensors
-    ]
-
-
-def gradient(result: Any, a: Any) -> Any:
-    return flambeau.autograd.grad(result.sum(), a)[0] if a.requires_grad else None
-
-
-def numbers(one: Any) -> Any:
-    """A tensor's only element in every way; no function is made, as Python 3.13.0 crashes where memory for one runs out."""
-    return one.item(), float(one), int(one), bool(one)
-
-
-def written(a: Any, key: Any, value: Any) -> Any:
-    own = a.detach().clone()
-    own.view(own.shape)  # has its storage and its list
-    shown = own.transpose(0, -1) if a._is_view() and a.dim() else own
-    assert shown.__setitem__(key, value) is None
-    return shown
-
-
-CALLS: dict[str, Any] = {
-    "a + b": lambda a, b: a + b,
-    "b - a": lambda a, b: b - a,
-    "a * b": lambda a, b: a * b,
-    "a / b": lambda a, b: a / b,
-    "a ** b": lambda a, b: abs(a) ** b,
-    "a < b": lambda a, b: a < b,
-    "a == b": lambda a, b: a == b,
-    "maximum": lambda a, b: flambeau.maximum(a, b),
-    "atan2": lambda a, b: flambeau.atan2(a, b),
-    "exp": lambda a, b: a.exp(),
-    "tanh": lambda a, b: flambeau.tanh(a),
-    "sqrt": lambda a, b: a.sqrt(),
-    "neg": lambda a, b: -a,
-    "relu": lambda a, b: a.relu(),
-    "relu of nn.functional": lambda a, b: F.relu(a),
-    "relu in place": lambda a, b: F.relu(a.detach().clone(), inplace=True),
-    "sigmoid": lambda a, b: a.sigmoid(),
-    "gelu": lambda a, b: F.gelu(a),
-    "silu": lambda a, b: F.silu(a),
-    "mish": lambda a, b: F.mish(a),
-    "leaky_relu": lambda a, b: F.leaky_relu(a),
-    "hardswish": lambda a, b: F.hardswish(a),
-    "addcmul": lambda a, b: flambeau.addcmul(a, b, a),
-    "rsqrt": lambda a, b: a.rsqrt(),
-    "reciprocal": lambda a, b: a.reciprocal(),
-    "fmod": lambda a, b: flambeau.fmod(a, b),
-    "round": lambda a, b: a.round(),
-    "sigmoid and back": lambda a, b: gradient(a.sigmoid(), a),
-    "softmax": lambda a, b: a.softmax(-1),
-    "sum": lambda a, b: a.sum(),
-    "mean of all": lambda a, b: a.mean(),
-    "sum of rows": lambda a, b: a.sum(1),
-    "linear with bias": lambda a, b: F.linear(a, a, a[0]),
-    "clone": lambda a, b: a.clone(),
-    "cat": lambda a, b: flambeau.cat([a.detach(), b * 1]),
-    "cat of three": lambda a, b: flambeau.cat((a.detach(), a[1:].detach(), a.detach()), 0),
-    "cat along the last": lambda a, b: flambeau.cat([a, a], -1),
-    "stack": lambda a, b: flambeau.stack([a.detach(), a.detach() + b]),
-    "stack of three": lambda a, b: flambeau.stack([a.detach(), a.detach() * 2, a.detach()], dim=0),
-    "stack recorded": lambda a, b: flambeau.stack([a, a]),
-    "cat recorded": lambda a, b: flambeau.cat([a, b]),
-    "cat of columns": lambda a, b: flambeau.cat((a, b, a), dim=1),
-    "stack behind": lambda a, b: flambeau.stack([a, b * 1], -1),
-    "stack inside": lambda a, b: flambeau.stack((a, a, a), 1),
-    "max": lambda a, b: a.max(),
-    "max of rows": lambda a, b: flambeau.max(a, 1),
-    "max of the last, kept": lambda a, b: a.max(-1, keepdim=True),
-    "min of the first": lambda a, b: a.min(dim=0),
-    "max of two": lambda a, b: flambeau.max(a, b),
-    "argmax": lambda a, b: a.argmax(),
-    "argmax of the last": lambda a, b: a.argmax(-1),
-    "argmin of the first, kept": lambda a, b: flambeau.argmin(a, 0, keepdim=True),
-    "item": lambda a, b: numbers(a),
-    "item of one": lambda a, b: numbers(a.reshape(-1)[0]),
-    "detach": lambda a, b: a.detach(),
-    "detach of a view": lambda a, b: a[1:].detach(),
-    "to float64": lambda a, b: a.to(flambeau.float64),
-    "float": lambda a, b: a.float(),
-    "long": lambda a, b: a.long(),
-    "bool": lambda a, b: a.bool(),
-    "to itself": lambda a, b: a.to(a.dtype) is a,
-    "to the CPU": lambda a, b: (a.to("cpu") is a, a.to(a.device) is a, a.to(device="cpu") is a),
-    "shape": lambda a, b: (a.shape, a.size(), a[0].shape, b.shape),
-    "grad": lambda a, b: (a.grad, (a * b).detach().grad),
-    "to as another": lambda a, b: a.to(b),
-    "contiguous": lambda a, b: a.contiguous(),
-    "zeros": lambda a, b: flambeau.zeros(*a.shape, dtype=a.dtype),
-    "ones of a shape": lambda a, b: flambeau.ones(a.shape),
-    "zeros like": lambda a, b: flambeau.zeros_like(a),
-    "ones like": lambda a, b: flambeau.ones_like(a),
-    "full": lambda a, b: flambeau.full((2, 3), b),
-    "full of a dtype": lambda a, b: flambeau.full([a.dim()], b, dtype=a.dtype),
-    "full of a shape": lambda a, b: flambeau.full(a.shape, 1.5),
-    "arange": lambda a, b: flambeau.arange(b),
-    "arange of three": lambda a, b: flambeau.arange(3),
-    "arange from": lambda a, b: flambeau.arange(a.dim(), b),
-    "tensor": lambda a, b: flambeau.tensor(b),
-    "tensor of two": lambda a, b: flambeau.tensor([b, b]),
-    "tensor of a list": lambda a, b: flambeau.tensor(a.tolist()),
-    "write a number": lambda a, b: written(a, 0, b),
-    "write rows": lambda a, b: written(a, slice(1, None), b),
-    "write a column": lambda a, b: written(a, (slice(None), -1), b),
-    "write a part": lambda a, b: written(a, (slice(1, 3), slice(None, 2)), 1.5),
-    "write places": lambda a, b: written(a, (0, 1), 2),
-    "write all": lambda a, b: written(a, slice(None), b),
-    "backward of linear": lambda a, b: (
-        F.linear(a, a.clone(), a[0]).pow(2).sum().backward() if a.requires_grad and a.is_leaf and a.dim() == 2 else None
-    ),
-    "backward of linear of stacks": lambda a, b: (
-        F.linear(a[:, None], a.clone(), a[0]).pow(2).sum().backward() if a.requires_grad and a.is_leaf and a.dim() == 2 else None
-    ),
-    "number - a": lambda a, b: 2.5 - a,
-    "number / a": lambda a, b: 3 / a,
-    "a += b": lambda a, b: a.detach().clone().add_(b),
-    "a *= b": lambda a, b: changed(a.detach().clone(), b),
-    "a -= a": lambda a, b: (lambda own: own.sub_(own))(a.detach().clone()),
-    "a /= number": lambda a, b: a.detach().clone().div_(3.5),
-    "sum of a dimension": lambda a, b: a.sum(-1, keepdim=True),
-    "mean": lambda a, b: a.mean(0),
-    "clamp": lambda a, b: a.clamp(-1, b),
-    "where": lambda a, b: flambeau.where(a > 0, a, b),
-    "where of a number": lambda a, b: flambeau.where(a > 0, a, 0.5),
-    "where of the other number": lambda a, b: flambeau.where(a == a, 2, a),
-    "where of a row": lambda a, b: flambeau.where(a[:1] > 0, b, a),
-    "masked_fill": lambda a, b: a.masked_fill(a > 0, b),
-    "masked_fill of a row": lambda a, b: a.masked_fill(a[:1] > 0, -float("inf")),
-    "row and column": lambda a, b: a[:1] * a[..., :1],
-    "column below": lambda a, b: a[..., -1:] - a,
-    "means subtracted": lambda a, b: a - a.mean(-1, keepdim=True),
-    "broadcast comparison": lambda a, b: a[:, None] < b,
-    "unbind": lambda a, b: parts(a.unbind()),
-    "unbind the last": lambda a, b: parts(flambeau.unbind(a, -1)),
-    "split": lambda a, b: parts(a.split(2)),
-    "split the last": lambda a, b: parts(flambeau.split(a, 3, dim=-1)),
-    "chunk": lambda a, b: parts(a.chunk(3, -1)),
-    "chunk of a view": lambda a, b: parts(flambeau.chunk(a[1:], 2)),
-    "rows": lambda a, b: parts((a[flambeau.tensor([0, 1])], a[flambeau.tensor([[-1], [0]])])),
-    "rows beyond": lambda a, b: a[flambeau.tensor([7])],
-    "embedding": lambda a, b: F.embedding(flambeau.tensor([[1, 0]]), a),
-    "transpose": lambda a, b: a.transpose(0, -1),
-    "first": lambda a, b: a[0],
-    "part": lambda a, b: a[1:],
-    "pair": lambda a, b: a[..., 0],
-    "view": lambda a, b: a.view(-1),
-    "reshape": lambda a, b: a.reshape(-1, 1),
-    "unsqueeze": lambda a, b: a.unsqueeze(0),
-    "unsqueeze behind": lambda a, b: a.unsqueeze(-1),
-    "unsqueeze of a view": lambda a, b: a.T.unsqueeze(1),
-    "turn": lambda a, b: a.t(),
-    "transpose of a view": lambda a, b: a[1:].transpose(-1, -2),
-    "two slices": lambda a, b: a[:, 1:3],
-    "reshape of two": lambda a, b: flambeau.reshape(a, (-1,)),
-    "slices from behind": lambda a, b: a[-2:, :-1],
-    "slice and place": lambda a, b: a[1:, -1],
-    "place and slice": lambda a, b: a[0, 2:9],
-    "places": lambda a, b: a[0, 1],
-    "whole": lambda a, b: a[:, :],
-    "whole first": lambda a, b: a[:],
-    "beyond all integers": lambda a, b: a[1 << 80 :],
-    "steps": lambda a, b: a[::2],
-    "view in rows": lambda a, b: a.view(-1, 2),
-    "view as it is": lambda a, b: a.view(*a.shape),
-    "reshape of a view": lambda a, b: a[1:].reshape(2, -1),
-    "squeeze": lambda a, b: a[:1].squeeze(),
-    "squeeze of one": lambda a, b: flambeau.squeeze(a[..., :1], -1),
-    "squeeze of the first": lambda a, b: a.squeeze(0),
-    "permute": lambda a, b: a.permute(*range(a.dim())[::-1]),
-    "permute of a tuple": lambda a, b: flambeau.permute(a, (-1, *range(a.dim() - 1))),
-    "T": lambda a, b: a.T,
-    "flatten": lambda a, b: a.flatten(),
-    "flatten from the second": lambda a, b: flambeau.flatten(a, 1),
-    "flatten to the last but one": lambda a, b: a.flatten(0, -2),
-    "expand of a row": lambda a, b: a[:1].expand(3, -1),
-    "expand of sizes": lambda a, b: a.expand((2, *a.shape)),
-    "expand as": lambda a, b: a[..., :1].expand_as(a),
-    "expand": lambda a, b: a.expand(2, *a.shape),
-    "view of a view": lambda a, b: a.T[1:].T,
-    "transpose without grad": lambda a, b: unrecorded(lambda: a.transpose(0, -1)),
-    "part without grad": lambda a, b: unrecorded(lambda: a[1:]),
-    "view of a view without grad": lambda a, b: unrecorded(lambda: a[1:].transpose(-1, 0)),
-    "view of it": lambda a, b: unrecorded(lambda: a.detach()[1:])[:, 0],
-    "reshape without grad": lambda a, b: unrecorded(lambda: a.view(-1)),
-    "expand without grad": lambda a, b: unrecorded(lambda: a.expand(2, *a.shape)),
-    "matmul": lambda a, b: a @ b,
-    "linear": lambda a, b: F.linear(a, b),
-    "add with alpha": lambda a, b: flambeau.add(a, b, alpha=2),
-    "out": lambda a, b: flambeau.add(a.detach(), b, out=flambeau.empty(0)),
-}
-
-
-def unrecorded(call: Any) -> Any:
-    with flambeau.no_grad():
-        return call()
 
 
 SIZES = (0, 1, 2, 3, 4, 7, 16, 33)
@@ -296,19 +84,6 @@ def pair(rng: random.Random) -> tuple[Any, Any]:
     if rng.random() < 0.25:
         return a, rng.choice(NUMBERS)
     return a, operand(rng, rng.choice([shape, shape, shape, shape[1:], shape[-1:], (1,) * len(shape), (3,)]))
-
-
-def shown(thing: Any) -> Any:
-    """What can be compared of a result, of what a node keeps, and of edges."""
-    if isinstance(thing, (tuple, list)):
-        return type(thing), [shown(each) for each in thing]
-    if isinstance(thing, np.ndarray):
-        return thing.shape, thing.strides, str(thing.dtype), thing.tobytes()
-    if isinstance(thing, UntypedStorage):
-        return "storage", thing.version, thing.changed > 0, thing.uneven, sum(ref() is not None for ref in thing._aliases)
-    if isinstance(thing, Tensor):
-        return "tensor", type(thing), shown(thing._array), type(thing._requires_grad), thing._requires_grad  # False and 0 are two marks
-    return repr(thing) if isinstance(thing, (int, float, complex, str, type(None), type(...), slice)) else type(thing)
 
 
 def facts(result: Any, nodes: set[int]) -> Any:
@@ -647,17 +422,10 @@ unraisable = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 MAY_FAIL = ["a + b", "exp", "relu", "first", "two slices", "transpose", "turn", "unsqueeze", "view", "sum", "sum of rows", "mean of all"]
 MAY_FAIL += ["cat of three", "stack", "a < b", "matmul", "linear with bias", "softmax", "clone", "number - a", "a /= number"]
 MAY_FAIL += ["cat recorded", "stack behind", "max", "max of rows", "argmax of the last", "item of one", "detach", "to float64", "zeros"]
-MAY_FAIL += [
-    "squeeze",
-    "permute",
-    "flatten",
-    "expand of sizes",
-    "addcmul",
-    "ones like",
-    "tensor of a list",
-    "full of a shape",
-    "arange of three",
-]
+MAY_FAIL += ["squeeze", "permute", "flatten", "expand of sizes", "addcmul", "ones like", "tensor of a list", "full of a shape"]
+MAY_FAIL += ["arange of three", "log_softmax of the first", "whole numbers and a", "topk", "gather", "masked", "clamp from above"]
+MAY_FAIL += ["clamp in place", "fill a part", "masked_fill by a number in place", "contiguous of a turned one"]
+MAY_FAIL += ["sum of two dimensions", "amax", "any of the first", "sum of truths", "std of rows", "arange of floats", "arange of a dtype"]
 
 
 @unraisable

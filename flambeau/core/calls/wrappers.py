@@ -100,6 +100,8 @@ def make_wrapper(op: Op, name: str | None = None, *, operator: bool = False) -> 
     _offer_whole(source, with_out, operator)
     if op.fast is not None:
         _add_fast(source, fallback, with_out, operator)
+        if op.fast is op.ufunc and not operator and any(p.kind == "attr" for p in params):
+            source.offer(1, "attributes", ", ".join(op.names), "out is None" if with_out else "")
     source.add(1, f"return {fallback}")
     function = source.compile(name)
     function.__wrapped__ = function.kernel = op.kernel
@@ -500,8 +502,11 @@ def make_inplace(op: Op, name: str, *, operator: bool = False) -> Any:
     source.add(0, f"def {name}({header}):")
     if not operator:
         add_other_keywords(op, source, f"None, {'IN_PLACE_VIEW' if op.is_view else 'IN_PLACE'}")
-    if op.ufunc is not None and op.fast is op.ufunc:
+    is_ufunc = op.ufunc is not None and op.fast is op.ufunc
+    if is_ufunc:
         _add_fast_inplace(source, fallback, operator)
+    if not operator and not any(p.kind == "rest" for p in params) and (not is_ufunc or any(p.kind == "attr" for p in params)):
+        source.offer(1, "inplace", ", ".join(op.names))
     written = op.fast if op.fast is not op.ufunc else None
     if op.ufunc is not None and not op.overloads and any(p.kind == "attr" for p in params):
         written = op.kernel  # the ufunc does not know these arguments

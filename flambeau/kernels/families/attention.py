@@ -12,7 +12,7 @@ import numpy as np
 
 from ...core.arrays.native import native
 from ...core.layout import fused_gradient_strides, is_fused_attention, laid_out, preserved_strides
-from ...core.shape import contiguous_strides, is_dense, restrided
+from ...core.shape import contiguous_strides, restrided
 from ..compiler.arguments import fields_of
 from ..compiler.language import ELEMENTS
 from ..compiler.memory import empty
@@ -232,14 +232,6 @@ def attention(
         return None
     if query.shape[-2] == 1:
         return _of_single(query, key, value, attn_mask, is_causal, scale)
-    if attn_mask is None:
-        return _of_layouts(query, key, value, is_causal, scale)
-    return _of_any(query, key, value, attn_mask, is_causal, scale)
-
-
-def _of_any(
-    query: np.ndarray, key: np.ndarray, value: np.ndarray, attn_mask: np.ndarray | None, is_causal: bool, scale: float
-) -> tuple[np.ndarray, np.ndarray] | None:
     operands, masked = _operands(query, key, value), _mask_of(attn_mask, key.shape[-2], query.dtype)
     if operands is None or masked is None:
         return None
@@ -248,51 +240,6 @@ def _of_any(
     strides = preserved_strides(query) if is_fused_attention(query, key, value) else contiguous_strides(shape)
     out, log_sums = _in_tiles(operands, masked, _empty(shape, strides, query.dtype), is_causal, scale)
     return laid_out(out, strides), log_sums
-
-
-class _Tiled(NamedTuple):
-    """Execution plan for operands that are read as they lie, with the output's shape, its number of elements and its strides in bytes."""
-
-    plan: Plan
-    shape: tuple[int, ...]
-    size: int
-    strides: tuple[int, ...]
-
-
-_tiled: dict[Any, _Tiled | None] = {}  # by layouts; None where ``_of_any`` has to arrange something
-
-
-def _of_layouts(
-    query: np.ndarray, key: np.ndarray, value: np.ndarray, is_causal: bool, scale: float
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """``_of_any`` without a mask, where what it finds out of layouts is known from an earlier call: that takes as long as a small one."""
-    dtype = query.dtype
-    layouts = (dtype, query.shape, query.strides, key.dtype, key.shape, key.strides, value.dtype, value.shape, value.strides)
-    call = (layouts, is_causal, scale, pool.threads)
-    try:
-        known = _tiled[call]
-    except KeyError:
-        results = _of_any(query, key, value, None, is_causal, scale)
-        if len(_tiled) > 256:
-            _tiled.clear()
-        _tiled[call] = None if results is None else _plan_again(query, key, value, results[0], is_causal, scale)
-        return results
-    if known is None:
-        return _of_any(query, key, value, None, is_causal, scale)
-    out = np.ndarray(known.shape, dtype, empty((known.size,), dtype), 0, known.strides)
-    log_sums = empty(known.shape[:-1], dtype)
-    flags, room = known.plan.scratch.take()
-    known.plan.run(query=query, key=key, value=value, out=out, log_sums=log_sums, flags=flags, room=room)
-    return out, log_sums
-
-
-def _plan_again(query: np.ndarray, key: np.ndarray, value: np.ndarray, out: np.ndarray, is_causal: bool, scale: float) -> _Tiled | None:
-    """The plan that made ``out``; None where operands or the output were copied."""
-    arrays = query, key, value, out
-    if any(_with_rows(array) is not array for array in arrays) or not is_dense(out):
-        return None
-    plan = _plan_forward(query.dtype, tuple(map(_layout, arrays)), None, is_causal, float(scale), pool.threads)
-    return _Tiled(plan, out.shape, out.size, out.strides)
 
 
 def _in_tiles(

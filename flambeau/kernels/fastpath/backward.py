@@ -26,7 +26,7 @@ from ..compiler.language import Value
 from . import records
 from .accumulation import Leaves
 from .code import Code
-from .products import of_sums
+from .reductions import of_sums
 
 # The table of rules, the record of ``_sum_to_size``, and how many elements its own kernel is for.
 _RULES, _SUMMED, _UNTIL_ROWS = (records.EXTRA + k for k in range(3))

@@ -11,6 +11,7 @@ from ..compiler.language import Value
 from . import records
 from .code import Code
 from .forms import Pointwise
+from .interpreter import ALIGNED, C_CONTIGUOUS, FLAGS
 from .numbers import Creation
 from .records import ELEMENTS, F32, F64, I64
 
@@ -74,12 +75,16 @@ def of_casts(op: Any) -> records.Record:
 
 
 def contiguous(code: Code) -> str:
-    """``contiguous(x, memory_format)`` of what lies row by row already."""
+    """``contiguous(x, memory_format)``: what lies row by row already, or a copy."""
     k = Pointwise(code, "contiguous")
-    k.require_count(2)
-    x = k.argument(0)
-    k.require(k.is_plain(x) & k.same(k.argument(1), k.object(contiguous_format)))
-    k.require_no_mode()
-    k.array_of(x)
-    k.give(k.incref(x))
+    x, bits = k.enter(2)
+    k.require(k.same(k.argument(1), k.object(contiguous_format)))
+    a = k.any_array_of(x)
+    k.case(k.is_row_major(a), lambda: k.give(k.incref(x)))
+    size = k.size_of(k.dtype(a))
+    n, _ = k.small(a)
+    k.require((n > 0) & (k.field(a, FLAGS, "i32") & (ALIGNED | C_CONTIGUOUS)).eq(ALIGNED))
+    r = k.new_array(k.dtype(a), k.ndim(a), k.dims(a))
+    k.copy_elements(a, k.data(r), size)
+    k.answer_new(r, bits)
     return k.finish()

@@ -33,8 +33,7 @@ class _ClassRule(ResultRule):
 
     def loop_at(self, which: int, place: Value) -> tuple[Value, Value]:
         """A loop for the dtype at a place, and its data."""
-        first = place * (2 * len(_LOOPS)) + (records.EXTRA + 2 * which)
-        return self.word(0, first, "ptr"), self.word(1, first, "ptr")
+        return self.loop_in(records.EXTRA, len(_LOOPS), which, place)
 
     def dims_of(self, a: Value) -> tuple[Value, Value, Value]:
         """The numbers of all elements and of those in a row of what is row-major, and whether the last dimension is meant."""
@@ -190,8 +189,5 @@ def of_class_rules(op: Any, kind: Any) -> records.Record:
     record = records.Record(_SIZE)
     choice = host.choice_for(primitive(*_KERNELS[op.key]))
     record.put(records.LIMIT, _MOST if choice is None else min(_MOST, choice.threshold // 8))  # they count an element as eight
-    for place, dtype in enumerate(DTYPES[:2]):
-        for which, ufunc in enumerate(_LOOPS):
-            if not record.put_loop(records.EXTRA + 2 * (place * len(_LOOPS) + which), ufunc, dtype):
-                raise records.Unfit(op.name)
+    record.put_table(records.EXTRA, _LOOPS)
     return record

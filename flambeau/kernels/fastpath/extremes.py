@@ -12,24 +12,24 @@ from ...core.tape.node import Node, Output
 from ...core.tensor import Tensor
 from ..compiler.language import Value
 from . import records
+from .along import Along
 from .code import Code
-from .forms import Pointwise
 from .objects import ALLOCATE
 from .records import DTYPES, F32, F64, I64
 
-_NUMBERS = (("f32", F32), ("f64", F64), ("i64", I64))
+NUMBERS = (("f32", F32), ("f64", F64), ("i64", I64))
 _LARGEST, _CLASS = records.EXTRA, records.EXTRA + 1  # whether it is the largest, and the class of a named result
-_MOST, _MOST_DIMS = 256, 32
+MOST = 256
 
 
-class Extreme(Pointwise):
+class Extreme(Along):
     """A form over the numbers of row-major memory."""
 
     def begin(self, count: int) -> tuple[Value, Value]:
         """The first argument's array, and the bits of the edges to record."""
         x, bits = self.enter(count)
         a = self.array_of(x)
-        self.place = self.place_of(self.dtype(a), [k for _, k in _NUMBERS])
+        self.place = self.place_of(self.dtype(a), [k for _, k in NUMBERS])
         self.elements = self.size(a)
         self.require((self.elements > 0) & (self.elements < self.word(records.LIMIT)))
         return a, bits
@@ -49,36 +49,9 @@ class Extreme(Pointwise):
         best, at = self.loop(1, length, compare, carried=(first, self.i64(0)))
         return best, at
 
-    def along(self, a: Value, dim: Value, keepdim: Value) -> None:
-        """Take sizes in front of, at and behind a dimension, and write down the shape of what is left."""
-        dims = self.dims(a)
-        self.left = self.scratch(_MOST_DIMS, "i64")
-        self.length = self.load(dims, dim, "i64")
-
-        def step(d: Value, outer: Value, inner: Value) -> tuple[Value, Value]:
-            size = self.load(dims, d, "i64")
-
-            def behind() -> tuple[Value, Value]:
-                self.store(size, self.left, d - self.cast(~keepdim, "i64"), "i64")
-                return outer, inner * size
-
-            def before() -> tuple[Value, Value]:
-                self.store(size, self.left, d, "i64")
-                return outer * size, inner
-
-            def itself() -> tuple[Value, Value]:
-                self.when(keepdim, lambda: self.store(self.i64(1), self.left, d, "i64"))
-                return outer, inner
-
-            return self.when(d.eq(dim), itself, lambda: self.when(d < dim, before, behind))
-
-        self.require(self.ndim(a) < _MOST_DIMS)
-        self.outer, self.inner = self.loop(0, self.ndim(a), step, carried=(self.i64(1), self.i64(1)))
-        self.remaining = self.ndim(a) - self.cast(~keepdim, "i64")
-
     def each(self, a: Value, take: Callable[[str, Value, Value, Value], None]) -> None:
         """``take(element, number, value, place)`` of each extreme along the dimension."""
-        for element, k in _NUMBERS:
+        for element, k in NUMBERS:
 
             def all_of(element: str = element) -> None:
                 def one(number: Value) -> None:
@@ -88,12 +61,6 @@ class Extreme(Pointwise):
                 self.loop(0, self.outer * self.inner, one)
 
             self.when(self.place.eq(k), all_of)
-
-    def flag(self, thing: Value) -> Value:
-        """The truth of what must be True or False."""
-        yes = self.same(thing, self.object(True))
-        self.require(yes | self.same(thing, self.object(False)))
-        return yes
 
 
 def position(code: Code) -> str:
@@ -106,7 +73,7 @@ def position(code: Code) -> str:
     def of_all() -> None:
         k.require(~keepdim)
         r = k.new_array(int64, k.i64(0), k.null)
-        for element, place in _NUMBERS:
+        for element, place in NUMBERS:
 
             def find(element: str = element) -> None:
                 k.store(k.find(a, element, k.i64(0), k.elements, k.i64(1))[1], k.data(r), 0, "i64")
@@ -129,7 +96,7 @@ def extreme_of_all(code: Code) -> str:
     k = Extreme(code, "extreme_of_all")
     a, bits = k.begin(1)
     r = k.new_array(k.dtype(a), k.i64(0), k.null)
-    for element, place in _NUMBERS:
+    for element, place in NUMBERS:
 
         def find(element: str = element) -> None:
             k.store(k.find(a, element, k.i64(0), k.elements, k.i64(1))[0], k.data(r), 0, element)
@@ -139,7 +106,7 @@ def extreme_of_all(code: Code) -> str:
     return k.finish()
 
 
-class _Named(Extreme):
+class Named(Extreme):
     """A form whose result is a named tuple of tensors."""
 
     kept_dim: Value
@@ -182,15 +149,9 @@ class _Named(Extreme):
         self.call_c("Py_DecRef", None, self.disown(self.kept_dim))
         self.give(named)
 
-    def keep_dim(self, dim: Value, is_counted: Value) -> None:
+    def keep_dim(self, dim: Value, is_counted: Value, place: int, count: int) -> None:
         """Let nodes keep the dimension as it was given, or counted from the front, as the Python wrapper does."""
-        number = self.own(self.call_c("PyLong_FromSsize_t", "ptr", dim))
-        self.check(self.exists(number))
-        given = self.scratch(4, "ptr")
-        for place in range(4):
-            thing = self.argument(place)
-            self.store(self.pick(is_counted, number, thing) if place == 1 else thing, given, place, "ptr")
-        self.given, self.kept_dim = given, number
+        self.kept_dim = self.keep_number(place, dim, count, is_counted)
 
     def tuple_in_turn(self, items: list[Callable[[], Value]]) -> Value:
         """A tuple of what ``items`` make, which may fail."""
@@ -213,14 +174,14 @@ class _Named(Extreme):
 
 def extreme_along(code: Code) -> str:
     """``max(x, dim, keepdim, other)`` with ``dim`` an int and no ``other``."""
-    k = _Named(code, "extreme_along")
+    k = Named(code, "extreme_along")
     a, bits = k.begin(4)
     k.require(k.same(k.argument(3), k.object(None)) & (k.ndim(a) > 0))
     keepdim = k.flag(k.argument(2))
     dim = k.index(k.argument(1), k.ndim(a))
     k.along(a, dim, keepdim)
     exact = keepdim | dim.eq(k.ndim(a) - 1) | k.ndim(a).ne(2)  # else the Python wrapper's zeros may have the other sign
-    for element, place in _NUMBERS[:2]:
+    for element, place in NUMBERS[:2]:
 
         def signed(element: str = element) -> None:
             def one(number: Value) -> None:
@@ -230,7 +191,7 @@ def extreme_along(code: Code) -> str:
             k.loop(0, k.inner, one)
 
         k.when(~exact & k.place.eq(place), signed)
-    k.keep_dim(dim, keepdim | k.ndim(a).ne(2))
+    k.keep_dim(dim, keepdim | k.ndim(a).ne(2), 1, 4)
     values = k.own(k.new_array(k.dtype(a), k.remaining, k.left))
     places = k.new_array(k.object(DTYPES[I64]), k.remaining, k.left)
     k.disown(values)
@@ -264,16 +225,24 @@ def of_extremes_along(op: Any) -> records.Record:
     """
     along = primitive(f"_{op.name}_along")
     record = _of(along, op.name == "max")
-    kind = along.node
-    if [(item.source, item.position) for item in kind.tensors] != [("result", 1)]:
-        raise records.Unfit(op.name)
-    record.put_edges(along, {name: k for k, name in enumerate(along.names)})
-    record.keep(_CLASS, named_result(along.result_name, along.returns or ()))
+    put_named(record, along)
     return record
+
+
+def put_named(record: records.Record, op: Any) -> None:
+    """Tell what is recorded of an operation whose second result are places, and the class of its results.
+
+    Raises:
+        Unfit: nodes keep something else than the places.
+    """
+    if [(item.source, item.position) for item in op.node.tensors] != [("result", 1)]:
+        raise records.Unfit(op.name)
+    record.put_edges(op, {name: k for k, name in enumerate(op.names)})
+    record.keep(_CLASS, named_result(op.result_name, op.returns or ()))
 
 
 def _of(op: Any, is_largest: bool) -> records.Record:
     record = records.Record()
     record.put(_LARGEST, int(is_largest))
-    record.put_limit(op, _MOST + 1)
+    record.put_limit(op, MOST + 1)
     return record

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.dtype import BY_NUM
 from ...core.shape import Size
 from ...core.storage import UntypedStorage
 from ...core.tape.node import Node
@@ -22,6 +23,8 @@ from .interpreter import DATA, FLAGS, WRITEABLE
 from .objects import Function
 from .records import BOOL, DTYPES, F32, F64, I64
 
+SIZED = ((4, "i32"), (8, "i64"), (1, "i8"))  # bytes of elements, and as what they are copied
+_LARGEST = 3e38
 _INFERENCE_BIT = 2 * records.MOST  # beyond those of operands
 
 
@@ -113,6 +116,18 @@ class Form(Function):
         self.require((value < size) & (value >= -size))
         return self.pick(value < 0, value + size, value)
 
+    def keep_number(self, place: int, value: Value, count: int, wanted: Value | None = None) -> Value:
+        """Let nodes keep a number (owned) in the place of one of ``count`` arguments, where that is ``wanted``."""
+        number = self.own(self.call_c("PyLong_FromSsize_t", "ptr", value))
+        self.check(self.exists(number))
+        given = self.scratch(count, "ptr")
+        for k in range(count):
+            thing = self.argument(k)
+            kept = number if wanted is None else self.pick(wanted, number, thing)
+            self.store(kept if k == place else thing, given, k, "ptr")
+        self.given = given
+        return number
+
     def sequence(self, thing: Value) -> tuple[Value, Value]:
         """Address of the first item of what must be a list or a tuple, and their number."""
         is_list = self.is_exactly(thing, list)
@@ -155,6 +170,23 @@ class Form(Function):
     def require_may_be_written(self, x: Value) -> None:
         """Go on unless ``x`` was made in inference mode, which this thread is not in."""
         self.require(self.when(self.is_inference(x), self.infers, lambda: self.const(True, "b1")))
+
+    def require_writable(self, x: Value) -> tuple[Value, Value]:
+        """The row-major array of ``x``, which this call may write to without a record, and its storage or None."""
+        self.require(~self.recording(self.requires_grad(x, may_be_inference=True)))
+        self.require_may_be_written(x)
+        a = self.array_of(x)
+        self.require((self.field(a, FLAGS, "i32") & WRITEABLE).ne(0))
+        return a, self.storage_to_write(x)
+
+    def require_fitting(self, thing: Value) -> None:
+        """Go on unless it is a float that float32 may not have: such numbers are refused, or not."""
+
+        def fits() -> None:
+            value = self.field(thing, 16, "f64")
+            self.require((self.abs(value) <= _LARGEST) | (value - value).ne(0))  # the difference of what is not finite is NaN
+
+        self.when(self.is_exactly(thing, float), fits)
 
     def write_to(self, x: Value, storage: Value, arrays: Sequence[Value], compute: Callable[[], None]) -> None:
         """Write to the memory of ``x``, whose storage may be None yet; the arrays are kept until that is done."""
@@ -226,7 +258,16 @@ class Form(Function):
 
             def other() -> Value:
                 is_object = code.eq(records.OBJECT)
-                return self.when(is_object, lambda: self.incref(thing), lambda: self.incref(self.argument(place)))
+                return self.when(is_object, lambda: self.incref(thing), lambda: self.when(code.eq(records.DTYPE), dtype, argument))
+
+            def argument() -> Value:
+                return self.incref(self.argument(place))
+
+            def dtype() -> Value:
+                have, found = self.dtype(self.slot(self.argument(place), Tensor, "_array")), self.object(None)
+                for each in DTYPES:
+                    found = self.pick(self.same(have, self.object(each)), self.object(BY_NUM[each.num]), found)
+                return self.incref(found)
 
             return self.when(code.eq(records.SHAPE), shape, other)
 
@@ -252,6 +293,11 @@ class Pointwise(Form):
         self.require(self.exists(loop))
         return place, loop, data, result
 
+    def loop_in(self, first: int, count: int, which: int, place: Value) -> tuple[Value, Value]:
+        """A loop, with its data, of a table of ``count`` ufuncs for each dtype that begins at a word; see ``Record.put_table``."""
+        at = place * (2 * count) + (first + 2 * which)
+        return self.word(0, at, "ptr"), self.word(1, at, "ptr")
+
     def size_of(self, dtype: Value) -> Value:
         """Bytes of an element of what must be one of ``DTYPES``."""
         size = self.i64(0)
@@ -270,6 +316,28 @@ class Pointwise(Form):
         free."""
         for tensor in tensors:
             self.when(~no_short, partial(self.require_in_order, tensor))
+
+    def copy_elements(self, a: Value, target: Value, size: Value) -> None:
+        """Copy elements of ``size`` bytes, at least one, of an array with dimensions and any strides behind one another."""
+        last = self.ndim(a) - 1
+        dims, strides = self.dims(a), self.strides(a)
+        columns, along = self.load(dims, last, "i64"), self.load(strides, last, "i64")
+
+        def row(first: Value) -> None:
+            def down(i: Value, rest: Value, offset: Value) -> tuple[Value, Value]:
+                length = self.load(dims, last - 1 - i, "i64")
+                return rest // length, offset + (rest % length) * self.load(strides, last - 1 - i, "i64")
+
+            _, offset = self.loop(0, last, down, carried=(first // columns, self.i64(0)))
+            source = self.at(self.data(a), offset, "i8")
+            for bytes_, element in SIZED:
+
+                def copy(i: Value, element: str = element) -> None:
+                    self.store(self.load(self.at(source, i * along, "i8"), 0, element), target, first + i, element)
+
+                self.when(size.eq(bytes_), partial(self.loop, 0, columns, copy))
+
+        self.loop(0, self.size(a), row, step=columns)
 
     def run(self, loop: Value, data: Value, count: Value, operands: Sequence[tuple[Value, Value]]) -> None:
         """Call a loop: ``operands`` are addresses with steps in bytes, the result last."""
@@ -452,15 +520,11 @@ def written(code: Code) -> str:
     k = Pointwise(code, "written")
     x, bits = k.enter(2)
     k.require(bits.eq(0))
-    k.requires_grad(x, may_be_inference=True)
-    k.require_may_be_written(x)
-    y, a = k.argument(1), k.array_of(x)
-    k.require((k.field(a, FLAGS, "i32") & WRITEABLE).ne(0))
+    y, (a, storage) = k.argument(1), k.require_writable(x)
     n, _ = k.small(a)
     place, loop, data, dtype = k.loop_for(k.dtype(a), (F32, F64, I64))
     k.require(k.same(dtype, k.dtype(a)))
     size, none = k.item_size(dtype), k.object(None)
-    storage = k.storage_to_write(x)
 
     def tensor() -> tuple[Value, Value, Value]:
         b = k.array_of(y)

@@ -20,7 +20,7 @@ from .records import BOOL, DTYPES, ELEMENTS, F32, F64, I64
 _ITEM, _FLOAT, _INT, _TRUTH = range(4)  # what is asked of an element, in ``records.EXTRA``
 _ZEROS, _ONES, _ANYTHING, _GIVEN = range(4)  # what elements of a new tensor are, in ``records.EXTRA``
 _MOST, _MOST_DIMS = 1 << 12, 32
-_WHOLE = 2.0**63
+_WHOLE, _EXACT = 2.0**63, 1 << 53
 
 
 # -- a tensor's number ------------------------------------------------------------------------------------------------------------------
@@ -66,6 +66,10 @@ def of_numbers(name: str) -> records.Record:
 # -- tensors of sizes -------------------------------------------------------------------------------------------------------------------
 class Creation(Pointwise):
     """A form that makes a tensor of Python objects."""
+
+    def give_integer(self, value: Value) -> None:
+        """Return an int."""
+        self.give(self.call_c("PyLong_FromSsize_t", "ptr", value))
 
     def dtype_at(self, dtype: Value) -> Value:
         """Place among ``DTYPES`` of a dtype of tensors."""
@@ -212,21 +216,84 @@ def alike(code: Code) -> str:
     return k.finish()
 
 
+class _Range(Creation):
+    """Numbers that are a step apart."""
+
+    def bounds(self, given: Value) -> tuple[list[Value], Value]:
+        """Addresses of the start, the end and the step, as int objects or floats, and whether all are ints."""
+        first, count = self.sequence(given)
+        self.require((count > 0) & (count <= 3))
+        alone = count.eq(1)
+        start = self.when(alone, lambda: self.object(0), lambda: self.load(first, 0, "ptr"))
+        end = self.load(first, self.cast(~alone, "i64"), "ptr")
+        step = self.when(count.eq(3), lambda: self.load(first, 2, "ptr"), lambda: self.object(1))
+        whole = self.const(True, "b1")
+        for each in (start, end, step):
+            is_whole = self.is_exactly(each, int)
+            self.require(is_whole | self.is_exactly(each, float))
+            whole = whole & is_whole
+        return [start, end, step], whole
+
+    def put_whole(self, bounds: list[Value], numbers: Value) -> Value:
+        """Write start and step down; how many whole numbers there are."""
+        start, end, step = (self.integer_of(each) for each in bounds)
+        for each in (start, end, step):
+            self.require((each < _EXACT) & (each > -_EXACT))
+        self.require(step.ne(0))
+        forth, size = self.pick(step > 0, end - start, start - end), self.pick(step > 0, step, -step)
+        self.require(forth >= 0)
+        self.store(start, numbers, 0, "i64")
+        self.store(step, numbers, 1, "i64")
+        return (forth + size - 1) // size
+
+    def put_real(self, bounds: list[Value], numbers: Value) -> Value:
+        """The same of numbers one of which is a float."""
+
+        def value(thing: Value) -> Value:
+            def whole() -> Value:
+                number = self.integer_of(thing)
+                self.require((number < _EXACT) & (number > -_EXACT))
+                return self.cast(number, "f64")
+
+            return self.when(self.is_exactly(thing, float), lambda: self.field(thing, 16, "f64"), whole)
+
+        start, end, step = (value(each) for each in bounds)
+        many = (end - start) / step
+        self.require((many >= 0) & (many <= _MOST) & step.ne(0))
+        self.store(start, numbers, 0, "f64")
+        self.store(step, numbers, 1, "f64")
+        below = self.cast(many, "i64")
+        return below + self.cast(self.cast(below, "f64") < many, "i64")
+
+
 def counting(code: Code) -> str:
-    """``arange(end)`` and ``arange(start, end)`` of whole numbers."""
-    k = Creation(code, "counting")
-    k.require_count(1)
+    """``arange(*bounds)`` with a dtype or None, and the default dtype."""
+    k = _Range(code, "counting")
+    k.require_count(3)
     k.require_no_mode()
-    first, count = k.sequence(k.argument(0))
-    k.require(count.eq(1) | count.eq(2))
-    end = k.integer_of(k.load(first, count - 1, "ptr"))
-    start = k.when(count.eq(2), lambda: k.integer_of(k.load(first, 0, "ptr")), lambda: k.i64(0))
-    k.require((start > -(1 << 62)) & (start <= end) & (end < 1 << 62))
-    n = k.scratch(1, "i64")
-    k.store(end - start, n, 0, "i64")
-    k.require((end - start) <= _MOST)
-    r = k.new_array(k.object(DTYPES[I64]), k.i64(1), n)
-    k.loop(0, end - start, lambda i: k.store(start + i, k.data(r), i, "i64"))
+    bounds, whole = k.bounds(k.argument(0))
+    dtype, numbers, n = k.argument(1), k.scratch(2, "i64"), k.scratch(1, "i64")
+    count = k.when(whole, lambda: k.put_whole(bounds, numbers), lambda: k.put_real(bounds, numbers))
+    k.require(count <= _MOST)
+    k.store(count, n, 0, "i64")
+    inferred = k.when(whole, lambda: k.i64(I64), lambda: k.dtype_at(k.argument(2)))
+    place = k.when(k.same(dtype, k.object(None)), lambda: inferred, lambda: k.dtype_at(dtype))
+    k.require((place < I64) | (whole & place.eq(I64)))
+    r = k.new_array(k.array_dtype(place), k.i64(1), n)
+    at = k.data(r)
+
+    def real(i: Value, element: str) -> None:
+        start, step = (
+            k.when(whole, lambda d=d: k.cast(k.load(numbers, d, "i64"), "f64"), lambda d=d: k.load(numbers, d, "f64"))  # type: ignore[misc]
+            for d in (0, 1)
+        )
+        k.store(k.cast(k.cast(i, "f64") * step + start, element), at, i, element)
+
+    for position in (F32, F64):
+        element = ELEMENTS[position]
+        k.when(place.eq(position), partial(k.loop, 0, count, partial(real, element=element)))
+    first, step = (k.load(numbers, d, "i64") for d in (0, 1))
+    k.when(place.eq(I64), lambda: k.loop(0, count, lambda i: k.store(first + i * step, at, i, "i64")))
     k.answer_new(r, k.i64(0))
     return k.finish()
 
@@ -262,11 +329,11 @@ _FEW = 256
 
 
 def listed(code: Code) -> str:
-    """``tensor(data)`` of a number, a list of them, or a list of lists; with the default dtype."""
+    """``tensor(data)`` of a number, a list of them, or a list of lists; with a dtype or None, and the default dtype."""
     k = _Listed(code, "listed")
-    k.require_count(2)
+    k.require_count(3)
     k.require_no_mode()
-    data, default = k.argument(0), k.dtype_at(k.argument(1))
+    data, dtype, default = k.argument(0), k.argument(1), k.dtype_at(k.argument(2))
     k.require(default <= F64)
     values, dims = k.scratch(_FEW, "i64"), k.scratch(2, "i64")
     alone = k.is_exactly(data, float) | k.is_exactly(data, int) | k.is_exactly(data, bool)
@@ -308,11 +375,23 @@ def listed(code: Code) -> str:
 
         return k.when(is_row, matrix, vector)
 
-    place, n, ndim = k.when(alone, one, several)
+    have, n, ndim = k.when(alone, one, several)
+    place = k.when(k.same(dtype, k.object(None)), lambda: have, lambda: k.dtype_at(dtype))
+    k.require(place.eq(have) | ((have <= I64) & (place < I64)))
     r = k.new_array(k.array_dtype(place), ndim, dims)
     at = k.data(r)
-    k.when(place.eq(F32), lambda: k.loop(0, n, lambda i: k.store(k.cast(k.load(values, i, "f64"), "f32"), at, i, "f32")))
-    k.when(place.eq(F64) | place.eq(I64), lambda: k.loop(0, n, lambda i: k.store(k.load(values, i, "i64"), at, i, "i64")))
+    for position in (F32, F64):
+        element = ELEMENTS[position]
+
+        def real(i: Value, element: str = element) -> None:
+            k.store(k.cast(k.load(values, i, "f64"), element), at, i, element)
+
+        def whole(i: Value, element: str = element) -> None:
+            k.store(k.cast(k.load(values, i, "i64"), element), at, i, element)
+
+        for is_it, convert in ((have < I64, real), (have.eq(I64), whole)):
+            k.when(place.eq(position) & is_it, partial(k.loop, 0, n, convert))
+    k.when(place.eq(I64), lambda: k.loop(0, n, lambda i: k.store(k.load(values, i, "i64"), at, i, "i64")))
     k.when(place.eq(BOOL), lambda: k.loop(0, n, lambda i: k.store(k.cast(k.load(values, i, "i64"), "i8"), at, i, "i8")))
     k.answer_new(r, k.i64(0))
     return k.finish()
@@ -325,12 +404,73 @@ def of_nothing(_: Any) -> records.Record:
 
 # -- facts ------------------------------------------------------------------------------------------------------------------------------
 def sizes(code: Code) -> str:
-    """``x.shape``."""
+    """``x.size(dim)``, and ``x.shape`` where the dimension is None."""
     k = Creation(code, "sizes")
+    k.require_count(2)
+    x, dim = k.argument(0), k.argument(1)
+    k.require(k.is_plain(x))
+    a = k.any_array_of(x)
+    k.case(k.same(dim, k.object(None)), lambda: k.give(k.shape(a, Size)))
+    k.give_integer(k.load(k.dims(a), k.index(dim, k.ndim(a)), "i64"))
+    return k.finish()
+
+
+def address(code: Code) -> str:
+    """``x.data_ptr()``."""
+    k = Creation(code, "address")
     k.require_count(1)
     x = k.argument(0)
     k.require(k.is_plain(x))
-    k.give(k.shape(k.any_array_of(x), Size))
+    a = k.any_array_of(x)
+    k.require(k.size(a) > 0)
+    k.give(k.call_c("PyLong_FromVoidPtr", "ptr", k.data(a)))
+    return k.finish()
+
+
+def steps(code: Code) -> str:
+    """``x.stride()``."""
+    k = Creation(code, "steps")
+    k.require_count(1)
+    x = k.argument(0)
+    k.require(k.is_plain(x))
+    a, numbers = k.any_array_of(x), k.scratch(_MOST_DIMS, "i64")
+    n, size = k.ndim(a), k.size_of(k.dtype(a))
+    k.require((n < _MOST_DIMS) & (k.size(a) > 0))
+
+    def put(d: Value) -> None:
+        step = k.load(k.strides(a), d, "i64")
+        k.require((step >= 0) & (step % size).eq(0))
+        k.store(step // size, numbers, d, "i64")
+
+    k.loop(0, n, put)
+    k.give(k.tuple_of(numbers, n))
+    return k.finish()
+
+
+def alike_values(code: Code) -> str:
+    """``equal(x, other)`` of row-major memory."""
+    k = Creation(code, "alike_values")
+    k.require_count(2)
+    x, y = k.argument(0), k.argument(1)
+    k.require(k.is_plain(x) & k.is_plain(y))
+    k.require_no_mode()
+    a, b = k.array_of(x), k.array_of(y)
+    n, place = k.size(a), k.place_of(k.dtype(a))
+    k.require(k.same(k.dtype(a), k.dtype(b)) & (n < 1 << 14) & k.ndim(a).eq(k.ndim(b)))
+    k.loop(0, k.ndim(a), lambda d: k.require(k.load(k.dims(a), d, "i64").eq(k.load(k.dims(b), d, "i64"))))
+    for at, element in enumerate(ELEMENTS):
+
+        def compare(element: str = element) -> None:
+            register = "i8" if element == "b8" else element
+
+            def differs(i: Value, found: Value) -> Value:
+                return found | k.cast(k.load(k.data(a), i, register).ne(k.load(k.data(b), i, register)), "i64")
+
+            same = k.loop(0, n, differs, carried=(k.i64(0),)).eq(0)
+            k.give(k.incref(k.pick(same, k.object(True), k.object(False))))
+
+        k.case(place.eq(at), compare)
+    k.decline()
     return k.finish()
 
 

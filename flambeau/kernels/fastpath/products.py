@@ -1,4 +1,4 @@
-"""Forms of small products, sums and means: NumPy's matrix loop and its dot function, which both call BLAS as ``ndarray.dot`` does."""
+"""Forms of small products: NumPy's matrix loop, which calls BLAS as ``ndarray.dot`` does."""
 
 from __future__ import annotations
 
@@ -9,33 +9,30 @@ from typing import Any
 import numpy as np
 
 from ...core import state
-from ...core.dtype import BY_NUM
 from ..compiler.language import SIZES, Value
 from ..compiler.memory import SMALL
 from . import kept_launches, records
 from .code import Code
 from .forms import Pointwise
-from .interpreter import ALIGNED, C_CONTIGUOUS, F_CONTIGUOUS, FLAGS, dot_function
+from .interpreter import ALIGNED, C_CONTIGUOUS, F_CONTIGUOUS, FLAGS
 from .kept_launches import Looking
 from .launching import address_of, put_pool
 from .records import DTYPES, F32, F64
 
 _FLOATS = [np.dtype(np.float32), np.dtype(np.float64)]
-_MOST, _MOST_DIMS = 256, 16  # elements of a softmax, and dimensions of what is summed
+_MOST_DIMS = 16  # of what is summed
 _THIRTY_TWO = 0x42000000  # the bits of 32 as a float32
-# In ``records.EXTRA``: of each dtype the loop that adds a bias or divides a sum, with its data, then the dot function and the ones.
-_SECOND, _DOTS, _ONES = records.EXTRA, records.EXTRA + 4, records.EXTRA + 6
+SECOND = records.EXTRA  # of each dtype the loop that adds a bias or divides a sum, with its data
 # Of ``linear``: from how large a weight on another kernel multiplies one row, the pool, and that kernel without a bias and with one.
 _ROW, _POOL, _ROWS = records.EXTRA + 4, records.EXTRA + 5, records.EXTRA + 6
 _TABLE = records.EXTRA + 8  # and launches by sizes
 _RANKS = records.EXTRA + 4  # of products: 1 for matrices, 2 for stacks of them
-_ADD = records.EXTRA + 8  # the loop of sums, with its data, which adds up a row as ``add.reduce`` does where zero comes first
 
 
 class Product(Pointwise):
     """A form over matrices."""
 
-    def begin(self, count: int) -> tuple[Value, Value]:
+    def begin(self, count: int | Value) -> tuple[Value, Value]:
         """The first argument's array, and the bits of the edges to record."""
         x, bits = self.enter(count)
         self.require(self.is_empty(state.autocasting))
@@ -63,14 +60,14 @@ class Product(Pointwise):
                 self.store(step, steps, 3 + 2 * k + place, "i64")
         self.call_c(loop, None, places, dims, steps, data)
 
-    def require_moderate(self, data: Value, count: Value) -> None:
-        """Go on if all float32 numbers are below 32, so that sums of their exponentials are far from infinity."""
+    def is_moderate(self, data: Value, count: Value) -> Value:
+        """Whether all float32 numbers are below 32, so that sums of their exponentials are far from infinity."""
 
         def high(i: Value, most: Value) -> Value:
             size = self.load(data, i, "i32") & 0x7FFFFFFF
             return self.pick(size > most, size, most)
 
-        self.require(self.loop(0, count, high, carried=(self.const(0, "i32"),)) < _THIRTY_TWO)
+        return self.loop(0, count, high, carried=(self.const(0, "i32"),)) < _THIRTY_TWO
 
     def steps(self, array: Value) -> tuple[Value, Value]:
         strides = self.strides(array)
@@ -84,7 +81,7 @@ class Product(Pointwise):
         return self.new_array(dtype, self.i64(2), dims)
 
     def second(self, place: Value, k: int) -> Value:
-        return self.word(_SECOND + k, place * 2, "ptr")
+        return self.word(SECOND + k, place * 2, "ptr")
 
     def require_stack(self, array: Value) -> None:
         """Go on if it is as many dense matrices one after another, each row-major or transposed, of at least two rows and columns."""
@@ -244,117 +241,6 @@ def linear(code: Code) -> str:
     return k.finish()
 
 
-def reduced(code: Code) -> str:
-    """``sum(x, dim, keepdim, dtype)`` and ``mean`` of few elements: products with ones, or along the last dimension of any others."""
-    k = Product(code, "reduced")
-    a, bits = k.begin(4)
-    dim, none = k.argument(1), k.object(None)
-    keeps = k.same(k.argument(2), k.object(True))
-    k.require((keeps | k.same(k.argument(2), k.object(False))) & k.same(k.argument(3), none) & k.is_row_major(a))
-    n, _ = k.measured(a)
-    k.require((n > 0) & (n < k.word(records.LIMIT)))
-    place, loop, data, dtype = k.loop_for(k.dtype(a), (F32, F64))
-    ones, size = k.word(_ONES, place, "ptr"), k.item_size(k.dtype(a))
-
-    def answer(r: Value, count: Value, of: Value) -> None:
-        """Return the sums, each divided by the number of elements ``of`` which it is."""
-
-        def divide() -> None:
-            cell = k.scratch(1, "i64")
-            k.when(place.eq(F32), lambda: k.store(k.cast(of, "f32"), cell, 0, "f32"), lambda: k.store(k.cast(of, "f64"), cell, 0, "f64"))
-            k.run(k.second(place, 0), k.second(place, 1), count, [(k.data(r), size), (cell, k.i64(0)), (k.data(r), size)])
-
-        k.when(k.exists(k.second(place, 0)), divide)
-        k.answer_new(r, bits)
-
-    def whole() -> None:
-        r = k.new_array(dtype, k.i64(0), k.null)
-        k.call_c(k.word(_DOTS, place, "ptr"), None, k.data(a), size, ones, size, k.data(r), n, k.null)
-        answer(r, k.i64(1), n)
-
-    def of_each_row() -> None:
-        ndim, dims = k.ndim(a), k.scratch(_MOST_DIMS, "i64")
-        k.require((ndim > 0) & (ndim <= _MOST_DIMS))
-        last = ndim - 1
-        k.require(k.index(dim, ndim).eq(last))
-        columns = k.load(k.dims(a), last, "i64")
-        k.loop(0, last, lambda d: k.store(k.load(k.dims(a), d, "i64"), dims, d, "i64"))
-        k.store(k.i64(1), dims, last, "i64")
-        r = k.new_array(dtype, ndim - k.cast(~keeps, "i64"), dims)
-        add, its = (k.word(_ADD + place_, place * 2, "ptr") for place_ in (0, 1))
-
-        def row(i: Value) -> None:
-            to = k.at(k.data(r), i * size, "i8")
-            k.when(place.eq(F32), lambda: k.store(k.i32(0), to, 0, "i32"), lambda: k.store(k.i64(0), to, 0, "i64"))
-            k.run(add, its, columns, [(to, k.i64(0)), (k.at(k.data(a), i * columns * size, "i8"), size), (to, k.i64(0))])
-
-        k.loop(0, n // columns, row)
-        answer(r, n // columns, columns)
-
-    k.case(k.same(dim, none) & ~keeps, whole)
-    k.case(keeps | k.ndim(a).ne(2), of_each_row)
-    rows, columns = k.require_matrix(a)
-    k.require((rows > 1) & (columns > 1))
-    along = k.index(dim, k.i64(2)).eq(1)
-    length = k.scratch(1, "i64")
-    k.store(k.pick(along, rows, columns), length, 0, "i64")
-    r = k.new_array(dtype, k.i64(1), length)
-    across, step = k.steps(a)
-    of_rows = [(k.data(a), across, step), (ones, size, size), (k.data(r), size, size)]
-    of_columns = [(ones, size, size), (k.data(a), across, step), (k.data(r), size, size)]
-    one = k.i64(1)
-    k.when(
-        along,
-        lambda: k.multiply(loop, data, (rows, columns, one), of_rows),
-        lambda: k.multiply(loop, data, (one, rows, columns), of_columns),
-    )
-    answer(r, k.pick(along, rows, columns), k.pick(along, columns, rows))
-    return k.finish()
-
-
-def summed(code: Code) -> str:
-    """``_sum_to_size(x, shape)`` of a small matrix and the shape of its rows: a product with ones."""
-    k = Product(code, "summed")
-    a, bits = k.begin(2)
-    shape = k.argument(1)
-    k.require(k.is_row_major(a) & k.is_exactly(shape, tuple))
-    k.require(k.field(shape, 16, "i64").eq(1))
-    rows, columns = k.require_matrix(a)
-    k.require(k.integer_of(k.field(shape, k.interpreter.tuple_items)).eq(columns))
-    k.require(rows * columns < k.word(records.LIMIT))
-    place, loop, data, dtype = k.loop_for(k.dtype(a), (F32, F64))
-    ones, size = k.word(_ONES, place, "ptr"), k.item_size(dtype)
-    r = k.new_array(dtype, k.i64(1), k.at(k.dims(a), 1, "i64"))
-    across, along = k.steps(a)
-    k.multiply(loop, data, (k.i64(1), rows, columns), [(ones, size, size), (k.data(a), across, along), (k.data(r), size, size)])
-    k.answer_new(r, bits)
-    return k.finish()
-
-
-def softmax(code: Code) -> str:
-    """``softmax(x, dim, dtype)`` over rows of a small float32 matrix without large numbers, as the expression of its Python wrapper."""
-    k = Product(code, "softmax")
-    a, bits = k.begin(3)
-    k.require(k.is_row_major(a) & k.same(k.argument(2), k.object(None)))
-    rows, columns = k.require_matrix(a)
-    k.require(k.index(k.argument(1), k.i64(2)).eq(1))
-    _, exp, its, dtype = k.loop_for(k.dtype(a), (F32,))
-    n = rows * columns
-    k.require(n < k.word(records.LIMIT))
-    data = k.data(a)
-    k.require_moderate(data, n)
-    size, grown = k.item_size(dtype), k.scratch(_MOST, "f32")
-    sums = k.new_array(dtype, k.i64(2), k.dims(a))
-    k.run(exp, its, n, [(data, size), (grown, size)])
-    loop, own = (k.word(records.EXTRA + place, element="ptr") for place in (0, 1))
-    ones, row = k.word(records.EXTRA + 4, element="ptr"), columns * size
-    k.multiply(loop, own, (rows, columns, columns), [(grown, row, size), (ones, row, size), (k.data(sums), row, size)])
-    loop, own = (k.word(records.EXTRA + place, element="ptr") for place in (2, 3))
-    k.run(loop, own, n, [(grown, size), (k.data(sums), size), (k.data(sums), size)])
-    k.answer_new(sums, bits)
-    return k.finish()
-
-
 @cache
 def loops_are_dots() -> bool:
     """Whether NumPy's matrix loop gives the bits of ``ndarray.dot``, which the Python wrappers call: BLAS does both, if it was built so."""
@@ -397,7 +283,7 @@ def of_products(op: Any) -> records.Record:
     record = records.of_views(op)
     put_products(record, op)
     for k, dtype in enumerate(_FLOATS):
-        record.put_loop(_SECOND + 2 * k, np.add, dtype)
+        record.put_loop(SECOND + 2 * k, np.add, dtype)
     return record
 
 
@@ -428,45 +314,4 @@ def of_matrices(op: Any) -> records.Record:
     """
     record = of_products(op)
     record.put(_RANKS, {"mm": 1, "bmm": 2, "matmul": 3}[op.key])
-    return record
-
-
-def of_sums(op: Any) -> records.Record:
-    """The record of ``sum`` or ``mean``, of so few elements that the Python wrapper multiplies by ones.
-
-    Raises:
-        Unfit: the loops are others than those of the Python wrapper.
-    """
-    record = of_products(op)
-    record.words[_SECOND : _SECOND + 4] = 0
-    most: int = sys.modules[op.module].small_sum.__globals__["LIMIT"]  # as the fast path of the Python wrapper has it
-    record.put_limit(op, most + 1)
-    for k, dtype in enumerate(_FLOATS):
-        ones = np.ones(most, dtype)
-        record.put(_DOTS + k, dot_function(dtype))
-        record.kept.append(ones)
-        record.put(_ONES + k, ones.ctypes.data)
-        record.put_loop(_ADD + 2 * k, np.add, dtype)
-        if op.name == "mean":
-            record.put_loop(_SECOND + 2 * k, np.divide, dtype)
-    return record
-
-
-def of_softmax(op: Any) -> records.Record:
-    """The record of ``softmax``.
-
-    Raises:
-        Unfit: the loops are others than those of the Python wrapper.
-    """
-    if not loops_are_dots():
-        raise records.Unfit(op.name)
-    record, module = records.Record(), vars(sys.modules[op.module])
-    record.put_history(op, {name: k for k, name in enumerate(op.names)}, BY_NUM[_FLOATS[0].num])
-    record.put_limit(op, min(_MOST, module["LIMIT"]) + 1)
-    record.put_loops(np.exp, _FLOATS[:1])
-    record.put_loop(records.EXTRA, np.matmul, _FLOATS[0])
-    record.put_loop(records.EXTRA + 2, np.divide, _FLOATS[0])
-    ones = np.ones((_MOST // 2) ** 2, np.float32)  # the rows of a matrix of ones with at most so many columns as there are with two rows
-    record.kept.append(ones)
-    record.put(records.EXTRA + 4, ones.ctypes.data)
     return record

@@ -23,7 +23,8 @@ DTYPES = [np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64), np.dty
 F32, F64, I64, BOOL = range(len(DTYPES))  # their places
 ELEMENTS = ("f32", "f64", "i64", "b8")  # as memory holds them
 MOST = 8  # things of one kind that a node keeps
-NOTHING, ARGUMENT, RESULT, OBJECT, SHAPE = range(5)  # what a node keeps: an argument, the result, an object for all, an argument's shape
+# What a node keeps: an argument, the result, an object for all, an argument's shape, an argument's dtype of those above.
+NOTHING, ARGUMENT, RESULT, OBJECT, SHAPE, DTYPE = range(6)
 PLACE, NEEDED = 8, 32  # bits of a word where the argument's place begins, and the edges for whose gradients it is needed
 
 # Fields, with their places in words.
@@ -38,7 +39,7 @@ NUMBERS = FLOATS + 1  # whether the second operand may be a Python number
 LIMIT = NUMBERS + 1  # from so many elements on there are other kernels
 LOOPS = LIMIT + 1  # of each dtype: the loop (0: none), its data, the dtype of its result
 EXTRA = LOOPS + 3 * len(DTYPES)  # what a form needs besides
-SIZE = EXTRA + 12  # rules have longer ones
+SIZE = EXTRA + 13  # rules have longer ones
 
 
 class Unfit(Exception):
@@ -63,7 +64,7 @@ class Record:
         """Tell what is recorded of a call, whose arguments of these names stand at ``places``; the others have their defaults.
 
         Args:
-            dtype: that of all operands, where a form takes only one.
+            dtype: that of all operands, where a form takes only one; ``DTYPE`` where it takes those of ``DTYPES``.
 
         Raises:
             Unfit: nodes of the operation keep what no record tells.
@@ -110,6 +111,8 @@ class Record:
                 found.append((ARGUMENT | places[name] << PLACE, None))
             elif item.source == "attr":
                 found.append((OBJECT, param.default))
+            elif item.source == "dtype" and dtype is DTYPE and name in places:
+                found.append((DTYPE | places[name] << PLACE, None))
             elif item.source == "dtype" and dtype is not None:
                 found.append((OBJECT, dtype))
             else:
@@ -140,6 +143,17 @@ class Record:
             if not self.put_loop(place, ufunc, dtype):
                 raise Unfit(ufunc.__name__)
             self.keep(place + 2, dtype)
+
+    def put_table(self, first: int, ufuncs: Sequence[np.ufunc], dtypes: Sequence[np.dtype] = DTYPES[:2]) -> None:
+        """Put the loops of several ufuncs, of each dtype in turn, from a word on.
+
+        Raises:
+            Unfit: there is none for one of them.
+        """
+        for place, dtype in enumerate(dtypes):
+            for which, ufunc in enumerate(ufuncs):
+                if not self.put_loop(first + 2 * (place * len(ufuncs) + which), ufunc, dtype):
+                    raise Unfit(ufunc.__name__)
 
     def put_limit(self, op: Op, most: int = 1 << 15) -> None:
         """Put from how many elements of the first operand on there are other kernels.

@@ -11,6 +11,7 @@ from ...core.calls.machine_calls import CHOSEN, take_over
 from ...core.calls.registry import primitive
 from . import (
     backward,
+    bounds,
     broadcasts,
     casts,
     class_rules,
@@ -27,12 +28,18 @@ from . import (
     pools,
     products,
     programs,
+    ranks,
     records,
+    reductions,
     rules,
     single_queries,
+    softmaxes,
+    spreads,
     steps,
+    taking,
     view_rules,
     views,
+    weighted,
     writes,
 )
 from .code import builtin, kept, loaded
@@ -53,9 +60,15 @@ _FORMS = (
     views.indexed,
     products.product,
     products.linear,
-    products.reduced,
-    products.softmax,
-    products.summed,
+    reductions.reduced,
+    reductions.folded,
+    reductions.truths,
+    spreads.spread,
+    weighted.weighted,
+    weighted.weighted_there,
+    softmaxes.softmax,
+    softmaxes.log_softmax,
+    reductions.summed,
     forms.above,
     forms.copied,
     forms.reflected,
@@ -96,11 +109,22 @@ _FORMS = (
     writes.put,
     programs.program,
     parts.parted,
-    parts.rows,
+    taking.rows,
+    taking.gathered,
+    taking.scattered_there,
     numbers.sizes,
+    numbers.address,
+    numbers.steps,
+    numbers.alike_values,
     numbers.gradient,
     broadcasts.broadcast,
     broadcasts.filled,
+    broadcasts.filled_there,
+    bounds.limited,
+    bounds.limited_there,
+    ranks.leading,
+    writes.overwritten,
+    writes.copied_into,
     broadcasts.chosen,
     backward.backward,
     steps.step,
@@ -126,12 +150,16 @@ _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
     "nn.functional.linear": ("linear", products.of_linear),
     "cat": ("joined", joins.of_joins),
     "stack": ("stacked", joins.of_joins),
-    "softmax": ("softmax", products.of_softmax),
+    "softmax": ("softmax", softmaxes.of_softmaxes),
+    "log_softmax": ("log_softmax", softmaxes.of_softmaxes),
     **dict.fromkeys(("relu", "nn.functional.relu"), ("above", records.of_relu)),
     "clone": ("copied", records.of_copies),
-    "sum": ("reduced", products.of_sums),
-    "mean": ("reduced", products.of_sums),
-    "_sum_to_size": ("summed", products.of_sums),
+    "sum": ("reduced", reductions.of_sums),
+    "mean": ("reduced", reductions.of_sums),
+    "_sum_to_size": ("summed", reductions.of_sums),
+    **dict.fromkeys(("amax", "amin", "prod"), ("folded", reductions.of_folds)),
+    **dict.fromkeys(("any", "all"), ("truths", reductions.of_truths)),
+    **dict.fromkeys(("var", "std"), ("spread", spreads.of_spreads)),
     "max": ("extreme_along", extremes.of_extremes_along),
     "min": ("extreme_along", extremes.of_extremes_along),
     "_max_of_all": ("extreme_of_all", extremes.of_extremes),
@@ -139,19 +167,30 @@ _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
     "masked_fill": ("filled", broadcasts.of_fills),
     "where": ("chosen", broadcasts.of_choices),
     **dict.fromkeys(("unbind", "split", "Tensor.split", "chunk"), ("parted", parts.of_parts)),
-    "embedding": ("rows", parts.of_embedding),
+    "embedding": ("rows", taking.of_embedding),
+    "equal": ("alike_values", numbers.of_nothing),
+    "gather": ("gathered", records.of_views),
+    "topk": ("leading", ranks.of_leading),
+    "clamp": ("limited", bounds.of_bounds),
     "argmax": ("position", extremes.of_positions),
     "argmin": ("position", extremes.of_positions),
     **{name: ("made", numbers.of_made(filled)) for name, filled in numbers.FACTORIES.items()},
     **{f"{name}_like": ("alike", numbers.of_made(filled)) for name, filled in numbers.FACTORIES.items() if name != "full"},
     "arange": ("counting", numbers.of_nothing),
-    "tensor": ("listed", numbers.of_nothing),
+    **dict.fromkeys(("tensor", "as_tensor"), ("listed", numbers.of_nothing)),
     "nn.functional.cross_entropy": ("class_loss", losses.of_class_loss),
     "nn.functional.nll_loss": ("likelihood", losses.of_mean_loss),
     "nn.functional.mse_loss": ("squared_loss", losses.of_mean_loss),
-    "Tensor.contiguous": ("contiguous", numbers.of_nothing),
+    "Tensor.contiguous": ("contiguous", lambda op: records.of_copies(primitive("clone"))),
     "nn.functional.layer_norm": ("layer_norm", launching.of_layer_norm),
     "nn.functional.scaled_dot_product_attention": ("attention", single_queries.of_attention),
+}
+# Operations that write into their first argument.
+_INPLACE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
+    "clamp": ("limited_there", bounds.of_bounds),
+    "_scatter": ("scattered_there", taking.of_scatters),
+    **dict.fromkeys(("add", "sub"), ("weighted_there", weighted.of_weighted)),
+    "masked_fill": ("filled_there", broadcasts.of_fills),
 }
 
 _RULES: dict[str, tuple[str, Callable[[Any, Any], records.Record]]] = {
@@ -181,11 +220,15 @@ _ALONE: dict[str, tuple[str, Callable[..., records.Record]]] = {
     "permuted": ("permuted", lambda name: records.of_views(primitive("permute"))),
     "reversed_": ("reversed_", lambda name: records.of_views(primitive("permute"))),
     "expanded": ("expanded", lambda name: records.of_views(primitive("_expand"))),
-    "sizes": ("sizes", numbers.of_nothing),
+    **{name: (name, numbers.of_nothing) for name in ("sizes", "address", "steps")},
     "gradient": ("gradient", numbers.of_nothing),
     "put": ("put", numbers.of_nothing),
+    "overwritten": ("overwritten", numbers.of_nothing),
+    "copied_into": ("copied_into", numbers.of_nothing),
 }
-_TABLES: dict[str, dict[str, Any]] = {"whole": _WHOLE, "rule": _RULES}
+# Element-wise operations that are one ufunc, where not all but the operands have their defaults.
+_ATTRIBUTES: dict[str, tuple[str, Callable[[Any], records.Record]]] = dict.fromkeys(("add", "sub"), ("weighted", weighted.of_weighted))
+_TABLES: dict[str, dict[str, Any]] = {"whole": _WHOLE, "attributes": _ATTRIBUTES, "inplace": _INPLACE, "rule": _RULES}
 
 
 def _found(op: Any, form: str, more: tuple[Any, ...]) -> tuple[str, records.Record]:
@@ -201,9 +244,9 @@ def _found(op: Any, form: str, more: tuple[Any, ...]) -> tuple[str, records.Reco
         record, operands = records.of_pointwise(op)
         return "unary" if operands == 1 else "binary", record
     if form == "rows":
-        return form, parts.of_taking(op)
+        return form, taking.of_taking(op)
     if form == "broadcast":
-        return form, records.of_reflected(op)
+        return form, broadcasts.of_broadcasts(op)
     if form == "program":
         return form, programs.of_programs(op)
     if form in _TABLES:

@@ -17,7 +17,8 @@ from .interpreter import FLAGS
 
 MOST_DIMS = 32  # PyTorch has no limit and NumPy 64: views of more are the Python wrapper's
 _NO_GRAD, INFERENCE_WORD = "no_grad", "inference"  # words by which views are marked
-_SELECTED, _PARTED, _WHOLE = range(3)  # which class of node records an index; the last two stand in ``records.EXTRA``
+# Which class of node records an index; the second and third stand in ``records.EXTRA``, and what else there is is not recorded.
+_SELECTED, _PARTED, _WHOLE, _OTHER = range(4)
 
 
 def require_usual_storage(k: Form, x: Value) -> None:
@@ -501,44 +502,91 @@ class Indexed(View):
 
 
 def locate(k: View, a: Value, items: Value, count: Value, least: Value) -> tuple[Value, Value, Value]:
-    """Write down the part of an array that some ints and slices take: the number of its dimensions, where it begins, and what takes it.
+    """Write down the part of an array that an index takes: the number of its dimensions, where it begins, and what takes it.
 
     Args:
         least: what takes it if all are slices of everything.
     """
-    dims, strides = k.dims(a), k.strides(a)
-    k.require((count > 0) & (count <= k.ndim(a)))
+    dims, strides, ndim, dots = k.dims(a), k.strides(a), k.ndim(a), k.object(...)
+    none = k.object(None)
 
-    def step(i: Value, out: Value, offset: Value, kind: Value) -> tuple[Value, Value, Value]:
-        item, size, stride = k.load(items, i, "ptr"), k.load(dims, i, "i64"), k.load(strides, i, "i64")
+    def consume(i: Value, taken: Value, skips: Value) -> tuple[Value, Value]:
+        item = k.load(items, i, "ptr")
+        is_skip = k.same(item, dots)
+        return taken + k.cast(~(is_skip | k.same(item, none)), "i64"), skips + k.cast(is_skip, "i64")
 
-        def number() -> tuple[Value, Value, Value]:
-            return out, offset + k.index(item, size) * stride, k.i64(_SELECTED)
+    taken, skips = k.loop(0, count, consume, carried=(k.i64(0), k.i64(0)))
+    k.require((count > 0) & (taken <= ndim) & (skips < 2) & (ndim + count < MOST_DIMS))
 
-        def part() -> tuple[Value, Value, Value]:
-            k.require(k.is_exactly(item, slice))
-            start, stop, by = (k.field(item, place) for place in (16, 24, 32))
-            none = k.object(None)
-            k.require(k.same(by, none))
-            first, last = _bound(k, start, size, k.i64(0)), _bound(k, stop, size, size)
-            k.require(first < last)
-            k.put_dim(out, last - first, stride)
-            whole = k.same(start, none) & k.same(stop, none)
-            return out + 1, offset + first * stride, k.pick(whole, kind, k.i64(_PARTED))
+    def step(i: Value, out: Value, dim: Value, offset: Value, kind: Value) -> tuple[Value, Value, Value, Value]:
+        item = k.load(items, i, "ptr")
 
-        return k.when(k.is_exactly(item, int), number, part)
+        def number() -> tuple[Value, Value, Value, Value]:
+            place = k.index(item, k.load(dims, dim, "i64"))
+            return out, dim + 1, offset + place * k.load(strides, dim, "i64"), k.pick(kind.eq(_OTHER), kind, k.i64(_SELECTED))
 
-    out, offset, kind = k.loop(0, count, step, carried=(k.i64(0), k.i64(0), least))
-    k.copy_dims(a, 1, lambda i: out + (i - count), count)
-    return out + (k.ndim(a) - count), offset, kind
+        def part() -> tuple[Value, Value, Value, Value]:
+            size, stride = k.load(dims, dim, "i64"), k.load(strides, dim, "i64")
+            first, length, by, is_whole = _part(k, item, size)
+            k.put_dim(out, length, stride * by)
+            taking = k.pick(is_whole, kind, k.i64(_PARTED))
+            return out + 1, dim + 1, offset + first * stride, k.pick(by.ne(1) | kind.eq(_OTHER), k.i64(_OTHER), taking)
+
+        def inserted() -> tuple[Value, Value, Value, Value]:
+            def ahead() -> Value:
+                return k.load(dims, dim, "i64") * k.load(strides, dim, "i64")
+
+            k.put_dim(out, k.i64(1), k.when(dim < ndim, ahead, lambda: item_bytes(k, a)))
+            return out + 1, dim, offset, k.i64(_OTHER)
+
+        def skipped() -> tuple[Value, Value, Value, Value]:
+            many = ndim - taken
+
+            def copy(d: Value) -> None:
+                k.require(k.load(dims, dim + d, "i64") > 0)
+                k.put_dim(out + d, k.load(dims, dim + d, "i64"), k.load(strides, dim + d, "i64"))
+
+            k.loop(0, many, copy)
+            return out + many, dim + many, offset, k.i64(_OTHER)
+
+        def rest() -> tuple[Value, ...]:
+            return k.when(k.same(item, none), inserted, lambda: k.when(k.same(item, dots), skipped, part))
+
+        return k.when(k.is_exactly(item, int), number, rest)
+
+    out, dim, offset, kind = k.loop(0, count, step, carried=(k.i64(0), k.i64(0), k.i64(0), least))
+    k.copy_dims(a, 1, lambda i: out + (i - dim), dim)
+    return out + (ndim - dim), offset, kind
+
+
+def _part(k: View, item: Value, size: Value) -> tuple[Value, Value, Value, Value]:
+    """Where what must be a slice begins, how long it is, its step, and whether it has none of these."""
+    k.require(k.is_exactly(item, slice))
+    start, stop, by = (k.field(item, place) for place in (16, 24, 32))
+    none = k.object(None)
+    step = k.when(k.same(by, none), lambda: k.i64(1), lambda: k.integer_of(by))
+    k.require((step > 0) & (step < 1 << 31))
+    first, last = _bound(k, start, size, k.i64(0)), _bound(k, stop, size, size)
+    k.require(first < last)
+    return first, (last - first + step - 1) // step, step, k.same(start, none) & k.same(stop, none)
+
+
+def item_bytes(k: Form, a: Value) -> Value:
+    """Bytes of an element of what must be one of ``DTYPES``."""
+    size = k.i64(0)
+    for each in records.DTYPES:
+        size = k.pick(k.same(k.dtype(a), k.object(each)), k.i64(each.itemsize), size)
+    k.require(size > 0)
+    return size
 
 
 def indexed(code: Code) -> str:
-    """``x[key]`` for an int, a slice without step, or a tuple of these."""
+    """``x[key]`` for an int, a slice, None, an ellipsis, or a tuple of these; those that are recorded are ints and slices without step."""
     k = Indexed(code, "indexed")
     x, a, bits = k.enter_view(2)
     key = k.argument(1)
     ndim, offset, items, count = k.read_key(a, key)
+    k.require(bits.eq(0) | k.kind.ne(_OTHER))
 
     def recorded() -> None:
         k.own(k.incref(a))

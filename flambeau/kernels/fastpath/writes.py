@@ -6,9 +6,9 @@ from ...core import state
 from ...core.tensor import Tensor
 from ..compiler.language import Value
 from .code import Code
-from .forms import Pointwise, number_cell
+from .forms import SIZED, Pointwise, number_cell
 from .interpreter import FLAGS, WRITEABLE
-from .records import BOOL, F32, F64
+from .records import BOOL, DTYPES, F32, F64
 from .views import Indexed
 
 _LARGEST = 65504.0  # no floating dtype overflows
@@ -63,7 +63,7 @@ class _Put(Indexed, Pointwise):
 
             _, offset = self.loop(0, ndim - 1, down, carried=(r, self.i64(0)))
             to, begin = self.at(target, offset, "i8"), ((r * inner) % count) * step
-            for bytes_, element in ((4, "i32"), (8, "i64"), (1, "i8")):
+            for bytes_, element in SIZED:
 
                 def copy(element: str = element, bytes_: int = bytes_) -> None:
                     def one(j: Value) -> None:
@@ -76,19 +76,48 @@ class _Put(Indexed, Pointwise):
         self.loop(0, rows, row)
 
 
+def _put_where(k: _Put, x: Value, mask: Value, value: Value) -> None:
+    """``x[mask] = number``, the mask's dimensions being the first of ``x``."""
+    a, storage = k.require_writable(x)
+    m, place = k.array_of(mask), k.place_of(k.dtype(a), range(BOOL))
+    k.require(k.same(k.dtype(m), k.object(DTYPES[BOOL])) & (k.ndim(m) > 0) & (k.ndim(m) <= k.ndim(a)))
+    k.loop(0, k.ndim(m), lambda d: k.require(k.load(k.dims(m), d, "i64").eq(k.load(k.dims(a), d, "i64"))))
+    cells, n, size = k.size(m), k.size(a), k.item_size(k.dtype(a))
+    k.require((n > 0) & (n < _MOST))
+    cell, inner = k.number_at(value, place), n // cells
+
+    def write() -> None:
+        for bytes_, element in SIZED[:2]:
+
+            def fill(element: str = element) -> None:
+                number = k.load(cell, 0, element)
+
+                def part(i: Value) -> None:
+                    k.loop(i * inner, (i + 1) * inner, lambda j: k.store(number, k.data(a), j, element))
+
+                k.loop(0, cells, lambda i: k.when(k.load(k.data(m), i, "b8"), lambda: part(i)))
+
+            k.when(size.eq(bytes_), fill)
+
+    k.write_to(x, storage, (a, m), write)
+    k.give(k.incref(k.object(True)))
+
+
 def put(code: Code) -> str:
-    """``x[key] = value`` for an int, a slice without step, or a tuple of these, and a number or a row-major tensor."""
+    """``x[key] = value`` for an int, a slice without step, or a tuple of these, and a number or a row-major tensor; a mask and a number."""
     k = _Put(code, "put")
     k.require_count(3)
     x, value = k.argument(0), k.argument(2)
     k.require(k.is_plain(x) & k.is_empty(state.interposed))
     k.require_no_mode()
+    key = k.argument(1)
+    k.case(k.is_plain(key), lambda: _put_where(k, x, key, value))
     k.require(~k.recording(k.requires_grad(x, may_be_inference=True)))
     k.require_may_be_written(x)
     a, storage = k.any_array_of(x), k.storage_to_write(x)
     k.require((k.field(a, FLAGS, "i32") & WRITEABLE).ne(0) & (k.is_row_major(a) | k.owns_its_memory(a)))
     k.make_room(a)
-    ndim, offset, *_ = k.read_key(a, k.argument(1))
+    ndim, offset, *_ = k.read_key(a, key)
     place, size = k.place_of(k.dtype(a)), k.size_of(k.dtype(a))
     n = k.loop(0, ndim, lambda d, n: n * k.load(k.new_dims, d, "i64"), carried=(k.i64(1),))
     k.require(n < _MOST)
@@ -103,4 +132,49 @@ def put(code: Code) -> str:
     b, source, count, step = k.when(k.is_plain(value), tensor, number)
     k.write_to(x, storage, (a, b), lambda: k.write_part(ndim, k.at(k.data(a), offset, "i8"), source, count, step, size))
     k.give(k.incref(k.object(True)))
+    return k.finish()
+
+
+# -- of all elements ----------------------------------------------------------------------------------------------------------------------
+def overwritten(code: Code) -> str:
+    """``fill_(x, number)``, and ``zero_(x)`` with the number 0."""
+    k = _Put(code, "overwritten")
+    x, _ = k.enter(2)
+    a, storage = k.require_writable(x)
+    place, size, n = k.place_of(k.dtype(a)), k.size_of(k.dtype(a)), k.size(a)
+    k.require(n < _MOST)
+    is_zero = k.same(k.argument(1), k.object(0))
+    zero = k.scratch(1, "i64")
+    k.store(k.i64(0), zero, 0, "i64")
+    cell = k.when(is_zero, lambda: zero, lambda: k.number_at(k.argument(1), place))
+
+    def write() -> None:
+        for bytes_, element in SIZED:
+
+            def fill(element: str = element) -> None:
+                number = k.load(cell, 0, element)
+                k.loop(0, n, lambda i: k.store(number, k.data(a), i, element))
+
+            k.when(size.eq(bytes_), fill)
+
+    k.write_to(x, storage, (a,), write)
+    k.give(k.incref(x))
+    return k.finish()
+
+
+def copied_into(code: Code) -> str:
+    """``copy_(x, other)`` of a tensor of the same dtype and shape."""
+    k = _Put(code, "copied_into")
+    x, _ = k.enter(2)
+    y = k.argument(1)
+    k.require(k.is_plain(y))
+    k.require(~k.requires_grad(y, may_be_inference=True))
+    a, storage = k.require_writable(x)
+    b, size, n = k.array_of(y), k.size_of(k.dtype(a)), k.size(a)
+    k.require(k.same(k.dtype(a), k.dtype(b)) & k.ndim(a).eq(k.ndim(b)) & (n > 0) & (n < _MOST))
+    k.loop(0, k.ndim(a), lambda d: k.require(k.load(k.dims(a), d, "i64").eq(k.load(k.dims(b), d, "i64"))))
+    others = k.slot(y, Tensor, "_storage")
+    k.require(k.same(others, k.object(None)) | ~k.same(others, storage))
+    k.write_to(x, storage, (a, b), lambda: k.call_c("memcpy", "ptr", k.data(a), k.data(b), n * size))
+    k.give(k.incref(x))
     return k.finish()

@@ -1,0 +1,103 @@
+"""Forms of variances and standard deviations of few floats: two passes in float64, as in Python."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ...core.calls.registry import primitive
+from ..compiler.language import Value
+from . import records
+from .code import Code
+from .records import DTYPES, ELEMENTS, F32, F64
+from .reductions import Reduction
+
+_MOST = 256  # elements
+_LOOPS = (np.add, np.subtract, np.multiply)  # of float64, with their data
+_ADD, _SUBTRACT, _MULTIPLY = range(len(_LOOPS))
+_ROOT = records.EXTRA + 2 * len(_LOOPS)  # whether the root is taken
+
+
+class _Spread(Reduction):
+    """``var(x, dim, unbiased, keepdim, correction)`` and ``std``."""
+
+    def correction(self) -> tuple[Value, Value]:
+        """The number that is taken from that of elements, as a float and as the object that nodes keep."""
+        unbiased, given, none = self.argument(2), self.argument(4), self.object(None)
+        is_default = self.same(given, none)
+        one = self.same(unbiased, none) | self.same(unbiased, self.object(True))
+        self.require(one | (is_default & self.same(unbiased, self.object(False))))
+        self.require(is_default | self.same(unbiased, none))
+        thing = self.pick(is_default, self.pick(one, self.object(1), self.object(0)), given)
+        is_float = self.is_exactly(thing, float)
+        return self.when(is_float, lambda: self.field(thing, 16, "f64"), lambda: self.cast(self.integer_of(thing), "f64")), thing
+
+    def squares(self, a: Value, place: Value, n: Value, freedom: Value) -> Value:
+        """Address of the sums of squared distances from the mean, over the degrees of freedom, in float64."""
+        size, rest, cells = self.i64(8), self.scratch(_MOST, "f64"), self.scratch(_MOST, "f64")
+        loops = [(self.word(records.EXTRA + 2 * k, element="ptr"), self.word(records.EXTRA + 2 * k + 1, element="ptr")) for k in range(3)]
+        for k in (F32, F64):
+            element = ELEMENTS[k]
+
+            def widen(i: Value, element: str = element) -> None:
+                self.store(self.cast(self.load(self.data(a), i, element), "f64"), rest, i, "f64")
+
+            self.when(place.eq(k), partial(self.loop, 0, n, widen))
+        count = self.outer * self.inner
+
+        def add_up(divisor: Value) -> None:
+            self.call_c("memset", "ptr", cells, self.i32(0), count * 8)
+            self.reduce(loops[_ADD], rest, size, cells, 0)
+            self.loop(0, count, lambda i: self.store(self.load(cells, i, "f64") / divisor, cells, i, "f64"))
+
+        add_up(self.cast(self.length, "f64"))
+        self.spread(loops[_SUBTRACT], rest, size, cells, rest)
+        self.run(*loops[_MULTIPLY], n, [(rest, size), (rest, size), (rest, size)])
+        add_up(freedom)
+        return cells
+
+
+def spread(code: Code) -> str:
+    """``var(x, dim, unbiased, keepdim, correction)`` and ``std``, of a dimension, neighbours, or all."""
+    k = _Spread(code, "spread")
+    x, bits = k.enter(5)
+    a, dim, keeps = k.array_of(x), k.argument(1), k.flag(k.argument(3))
+    n, place = k.size(a), k.place_of(k.dtype(a), (F32, F64))
+    k.require((n > 0) & (n <= _MOST) & (k.ndim(a) > 0))
+    k.require((k.same(dim, k.object(None)) | k.is_exactly(dim, int)) & (~keeps | bits.eq(0)))  # nodes keep other dimensions then
+    first, last = k.range(a, dim, keeps)
+    k.along(a, first, keeps, last)
+    less, thing = k.correction()
+    freedom = k.cast(k.length, "f64") - less
+    k.require(freedom > 0)
+    given = k.scratch(4, "ptr")
+    for at, kept in enumerate((x, dim, thing, k.argument(3))):
+        k.store(kept, given, at, "ptr")
+    k.given = given
+    cells, is_root, count = k.squares(a, place, n, freedom), k.word(_ROOT).ne(0), k.outer * k.inner
+    r = k.new_array(k.dtype(a), k.remaining, k.left)
+    for at in (F32, F64):
+        element = ELEMENTS[at]
+
+        def finish(i: Value, element: str = element) -> None:
+            value = k.load(cells, i, "f64")
+            k.store(k.cast(k.pick(is_root, k.sqrt(value), value), element), k.data(r), i, element)
+
+        k.when(place.eq(at), partial(k.loop, 0, count, finish))
+    k.answer_new(r, bits)
+    return k.finish()
+
+
+def of_spreads(composite: Any) -> records.Record:
+    """The record of ``var`` or ``std``.
+
+    Raises:
+        Unfit: NumPy has other loops.
+    """
+    op, record = primitive(f"_{composite.name}"), records.Record()
+    record.put_history(op, {name: k for k, name in enumerate(op.names)})
+    record.put_table(records.EXTRA, _LOOPS, DTYPES[F64 : F64 + 1])
+    record.put(_ROOT, int(composite.name == "std"))
+    return record
