@@ -173,6 +173,8 @@ RULES: dict[str, Any] = {
     "divide": lambda a: a / a.detach()[-1],
     "softmax": lambda a: a.softmax(-1),
     "softmax of columns": lambda a: a.softmax(0),
+    "log_softmax of columns": lambda a: a.log_softmax(0),
+    "softmax inside": lambda a: flambeau.stack([a, a]).softmax(1) if a.dim() == 3 else a.softmax(0),
     "likelihood": lambda a: F.nll_loss(a.reshape(a.shape[0], -1), flambeau.zeros(a.shape[0], dtype=flambeau.int64)),
     "likelihoods": lambda a: F.nll_loss(a.reshape(a.shape[0], -1), flambeau.zeros(a.shape[0], dtype=flambeau.int64), reduction="sum"),
     "squares": lambda a: F.mse_loss(a, a.detach().exp()),
@@ -185,8 +187,8 @@ RULES: dict[str, Any] = {
 }
 
 
-# Other powers, other factors, other dimensions, hooks.
-PYTHONS = ("one 11", "two 4", "softmax of columns", f"one {OF_ONE.index(hooked)}")
+# Other powers, other factors, hooks.
+PYTHONS = ("one 11", "two 4", f"one {OF_ONE.index(hooked)}")
 
 
 def given_to(result: Tensor, rng: random.Random) -> Tensor:

@@ -11,6 +11,7 @@ from ...core.calls.registry import primitive
 from ...core.dtype import BY_NUM
 from ..compiler.language import Value
 from . import records
+from .along import Along
 from .code import Code
 from .formulas import ResultRule
 from .records import DTYPES
@@ -28,7 +29,7 @@ _KERNELS = {
 }
 
 
-class _ClassRule(ResultRule):
+class _ClassRule(ResultRule, Along):
     """A rule of several of NumPy's loops."""
 
     def loop_at(self, which: int, place: Value) -> tuple[Value, Value]:
@@ -44,8 +45,28 @@ class _ClassRule(ResultRule):
         return n, columns, rank
 
 
+def _slope_across(k: _ClassRule, g: Value, y: Value, dim: Value, place: Value, of_logarithm: bool) -> None:
+    """Answer with the gradient along a dimension that is not the last."""
+    k.require(k.is_row_major(g))
+    k.along(y, dim, k.const(True, "b1"))
+    n = k.outer * k.length * k.inner
+    k.require((n > 0) & (n < k.word(records.LIMIT)) & (k.inner > 1))
+    size, loops = k.item_size(k.dtype(y)), [k.loop_at(which, place) for which in range(len(_LOOPS))]
+    r, cells, room = k.new_array(k.dtype(y), k.ndim(y), k.dims(y)), k.scratch(_MOST, "f64"), k.scratch(_MOST, "f64")
+    to, grad, output = k.data(r), k.data(g), k.data(y)
+    if of_logarithm:
+        k.run(*loops[_EXP], n, [(output, size), (to, size)])
+    else:
+        k.run(*loops[_MULTIPLY], n, [(grad, size), (output, size), (to, size)])
+    k.call_c("memset", "ptr", cells, k.i32(0), k.outer * k.inner * size)
+    k.reduce(loops[_ADD], grad if of_logarithm else to, size, cells, 0)
+    k.spread(loops[_MULTIPLY], to if of_logarithm else output, size, cells, room)
+    k.run(*loops[_SUBTRACT], n, [(grad if of_logarithm else to, size), (room, size), (to, size)])
+    k.give_gradients(k.unrecorded(r))
+
+
 def _slope(code: Code, name: str, of_logarithm: bool) -> str:
-    """The gradient of ``softmax`` or its logarithm along the last dimension."""
+    """The gradient of ``softmax`` or its logarithm."""
     k = _ClassRule(code, name)
     node, g = k.open()
     (edge,), (saved,), (dim, dtype) = k.items(node, "edges", 1), k.items(node, "saved", 1), k.items(node, "attrs", 2)
@@ -55,8 +76,9 @@ def _slope(code: Code, name: str, of_logarithm: bool) -> str:
     k.require(k.same(k.dtype(y), k.dtype(g)) & k.is_row_major(y) & k.same_sizes(g, y, k.dims))
     wanted = k.pick(place.eq(0), k.object(BY_NUM[DTYPES[0].num]), k.object(BY_NUM[DTYPES[1].num]))
     k.require(k.same(dtype, wanted))
+    at, last = k.index(dim, k.ndim(y)), k.ndim(y) - 1
+    k.case(at.ne(last), lambda: _slope_across(k, g, y, at, place, of_logarithm))
     n, columns, rank = k.dims_of(y)
-    k.require(k.index(dim, rank).eq(rank - 1))
     in_order, one = k.is_row_major(g), k.strides_are_zero(g)
     k.require(in_order | one)
     size = k.pick(place.eq(0), k.i64(4), k.i64(8))
