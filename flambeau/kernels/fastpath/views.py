@@ -560,7 +560,7 @@ def locate(k: View, a: Value, items: Value, count: Value, least: Value) -> tuple
 
 
 def _part(k: View, item: Value, size: Value) -> tuple[Value, Value, Value, Value]:
-    """Where what must be a slice begins, how long it is, its step, and whether it has none of these."""
+    """The first place of what must be a slice, its length and step, and whether it has no bounds."""
     k.require(k.is_exactly(item, slice))
     start, stop, by = (k.field(item, place) for place in (16, 24, 32))
     none = k.object(None)
