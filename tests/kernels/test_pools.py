@@ -189,7 +189,7 @@ def test_long_chains_need_little_of_the_stack() -> None:
         in_threads(1, lambda _: chains())
     finally:
         threading.stack_size(before)
-    assert not pools.POOLS[:, pools.DEPTH].any() and not pools.POOLS[:, pools.WAITING].any()
+    assert not pools.ENDING.any()
 
 
 def test_what_ends_may_run_programs() -> None:
@@ -208,7 +208,38 @@ def test_what_ends_may_run_programs() -> None:
         y = y.exp() * 0 + 1
         references.append(weakref.ref(y.grad_fn, callback))
     del y
-    assert seen == [3.0] * 300 and not pools.POOLS[:, pools.DEPTH].any() and not pools.POOLS[:, pools.WAITING].any()
+    assert seen == [3.0] * 300 and not pools.ENDING.any()
+
+
+def test_a_thread_that_stops_in_the_midst_keeps_nobody_from_ending_objects() -> None:
+    inside, go_on, ends = threading.Event(), threading.Event(), []
+
+    def stop(_: Any) -> None:
+        inside.set()
+        go_on.wait(20)
+
+    def work(_: int) -> None:
+        y = X
+        for k in range(100):
+            y = y.exp() * 0 + 1
+            if k == 90:
+                reference = weakref.ref(y.grad_fn, stop)
+        del y
+        assert reference() is None
+
+    thread = threading.Thread(target=work, args=(0,))
+    thread.start()
+    assert inside.wait(20)
+    y = (X * 1).exp()
+    told = Told(ends)
+    y.register_hook(lambda grad, told=told: None)
+    for _ in range(300):
+        y = y.exp() * 0 + 1
+    del y, told
+    ended = len(ends)
+    go_on.set()
+    thread.join()
+    assert ended == 1 and not pools.ENDING.any()
 
 
 def test_threads_end_objects_at_once() -> None:
@@ -225,7 +256,7 @@ def test_threads_end_objects_at_once() -> None:
 
     with switched_often():
         in_threads(4, work)
-    assert not pools.POOLS[:, pools.DEPTH].any() and not pools.POOLS[:, pools.WAITING].any()
+    assert not pools.ENDING.any()
 
 
 def test_shapes_are_those_of_the_results() -> None:

@@ -9,8 +9,9 @@ from ...core.tape.node import Node
 from ...core.tensor import Tensor
 from ..compiler.language import Value
 from .code import Code
-from .objects import Function
-from .pools import COUNT, DEALLOC, DEEPEST, DEPTH, END, FINALIZE, HEAD, LAYOUTS, MOST, WAITING, Layout
+from .interpreter import DATA
+from .objects import GOLDEN, Function
+from .pools import COUNT, DEALLOC, DEEPEST, DEPTH, END, ENDING, FINALIZE, HEAD, LAYOUTS, MOST, WAITING, Layout
 
 
 class _Ending(Function):
@@ -41,28 +42,34 @@ class _Ending(Function):
 
         Then the object waits for one of those further out, linked by the word of its count, which nobody reads any more.
         """
-        depth = self.load(self.pool, DEPTH, "i64")
+        words = self._words_of_thread()
+        depth = self.load(words, DEPTH, "i64")
 
         def wait() -> None:
-            self.put(self.load(self.pool, WAITING, "ptr"), self.thing, 0)
-            self.store(self.thing, self.pool, WAITING, "ptr")
+            self.put(self.load(words, WAITING, "ptr"), self.thing, 0)
+            self.store(self.thing, words, WAITING, "ptr")
             self.give(self.null)
 
         self.case(depth >= DEEPEST, wait)
-        self.store(depth + 1, self.pool, DEPTH, "i64")
+        self.store(depth + 1, words, DEPTH, "i64")
         end()
-        self.store(self.load(self.pool, DEPTH, "i64") - 1, self.pool, DEPTH, "i64")
+        self.store(self.load(words, DEPTH, "i64") - 1, words, DEPTH, "i64")
 
         def first() -> Value:
-            return self.load(self.pool, WAITING, "ptr")
+            return self.load(words, WAITING, "ptr")
 
         def next_one(thing: Value) -> Value:
-            self.store(self.field(thing, 0), self.pool, WAITING, "ptr")
+            self.store(self.field(thing, 0), words, WAITING, "ptr")
             self.put(self.i64(0), thing, 0, "i64")
-            self.call_c(self.load(self.pool, END, "ptr"), None, thing)
+            self.call_c("_Py_Dealloc", None, thing)
             return first()
 
         self.when(depth < DEEPEST // 2, lambda: self.repeat(self.exists, next_one, (first(),)) and None)
+
+    def _words_of_thread(self) -> Value:
+        state = self.call_c("PyThreadState_Get", "ptr")
+        mixed = self.emit(f"ptrtoint ptr {state.text} to i64", "i64") * GOLDEN
+        return self.at(self.field(self.object(ENDING), DATA), ((mixed >> 32) & (ENDING.shape[0] - 1)) * ENDING.shape[1], "i64")
 
     def give_back(self) -> None:
         """Give back what the slots hold; they are empty afterwards."""

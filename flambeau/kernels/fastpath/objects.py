@@ -27,6 +27,7 @@ from .pools import COUNT, DEALLOC, END, HEAD, LAYOUTS, POOLS, SHAPES, Layout
 ALLOCATE, _ITERATE = 47, 63  # CPython's numbers of tp_alloc and tp_iternext
 
 
+GOLDEN = -0x61C8864680B583EB  # the golden ratio in 64 bits: products of numbers that differ little lie far apart
 MOST_KNOWN = SHAPES.shape[1] - 2  # dimensions of shapes that are kept
 
 
@@ -473,7 +474,7 @@ def _known_shape(code: Code) -> None:
     def step(i: Value, mixed: Value) -> Value:
         size = k.load(sizes, i, "i64")
         k.store(size, copied, i, "i64")
-        return (mixed + size) * -0x61C8864680B583EB  # the golden ratio in 64 bits: what differs little lies far apart
+        return (mixed + size) * GOLDEN
 
     mixed = k.loop(0, count, step, carried=(count,))
     place = k.at(k.field(k.object(SHAPES), DATA), ((mixed >> 32) & (SHAPES.shape[0] - 1)) * SHAPES.shape[1], "i64")

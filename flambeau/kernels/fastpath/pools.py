@@ -24,9 +24,8 @@ from .interpreter import api, function_address, interpreter, require, word
 
 MOST = 64  # objects in a pool
 DEEPEST = 50  # objects that end within each other
-# Words of a pool: its first object, their number, and the address of the function for ``tp_dealloc``; then of objects that are ending
-# how many are within each other, and the first of those that wait for others.
-HEAD, COUNT, END, DEPTH, WAITING = range(5)
+HEAD, COUNT, END = range(3)  # words of a pool: its first object, their number, the address of the function for ``tp_dealloc``
+DEPTH, WAITING = range(2)  # of objects that are ending: how many are within each other, and the first of those that wait for others
 DEALLOC, FREE, FINALIZE = 48, 320, 392  # offsets of these in classes
 _NUMBERS = {DEALLOC: 52, FREE: 74, FINALIZE: 80}  # CPython's numbers of them
 _FLAGS = 1 << 14 | 1 << 4 | 1 << 3 | 1 << 2  # of objects that are collected, and of what lies in front of them
@@ -77,7 +76,8 @@ class Layout:
 _PAIRS: tuple[tuple[type, type], ...] = ((Tensor, TensorTwin), (UntypedStorage, StorageTwin), (Node, NodeTwin))
 LAYOUTS = {owner: Layout(place, owner, twin) for place, (owner, twin) in enumerate(_PAIRS)}
 SHAPES = np.zeros((64, 8), np.uint64)  # shapes that nodes kept: the tuple, how many sizes it has, and these
-POOLS = np.zeros((len(LAYOUTS), 5), np.uint64)
+POOLS = np.zeros((len(LAYOUTS), 3), np.uint64)
+ENDING = np.zeros((64, 2), np.uint64)  # of threads, by the address of their state: a thread may stop in the midst for long
 
 
 def _function_in(kind: type, offset: int) -> int:
