@@ -11,6 +11,7 @@ later:   gradients = backward(saved values, gradients of the outputs), run by th
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,7 +26,9 @@ from ..core.state import grad_enabled, set_grad
 from ..core.tape.node import INHERITED, Node, Output, complain_freed, edge_of, new_node
 from ..core.tape.saved import complain_changed
 from ..core.tensor import Tensor, storage_of, wrap
+from ..nn._backward_hooks import BackwardHookFunction
 from .results import Refused
+from .surroundings import Surroundings
 
 __all__ = ["Backward", "CompiledBackward"]
 
@@ -40,7 +43,15 @@ class Backward:
         forms: shape and dtype of each output. strides: of the gradients that are given.
     """
 
-    def __init__(self, recorder: Recorder, roots: Sequence[Tensor], given: Sequence[Tensor], known: dict[int, Tensor], start: int):
+    def __init__(
+        self,
+        recorder: Recorder,
+        roots: Sequence[Tensor],
+        given: Sequence[Tensor],
+        known: dict[int, Tensor],
+        start: int,
+        around: Surroundings,
+    ):
         self.begin = len(recorder.nodes)
         found = _targets(roots, given, known, start)
         self.targets: list[Any] = [next((i for i, other in enumerate(given) if other is each), each) for each in found]
@@ -57,12 +68,14 @@ class Backward:
         looks = len(recorder.looks)
         hooks = [(leaf, leaf.__dict__.pop("_backward_hooks", None)) for leaf in found]
         try:
-            with recorder:
+            with recorder, around:
+                recorder.profile = sys.getprofile()
                 results = run_backward(roots, grads, True, False, found, accumulates=False)
         except Exception as error:  # where the program asks for it, it raises there
             pass_on(error)
             raise Refused(f"its backward pass raises {type(error).__name__}") from None
         finally:
+            recorder.profile = None
             for leaf, hook in hooks:
                 if hook is not None:
                     leaf.__dict__["_backward_hooks"] = hook
@@ -105,7 +118,7 @@ def _targets(roots: Sequence[Tensor], given: Sequence[Tensor], known: dict[int, 
             continue
         if node.seq < start:
             raise Refused("it uses a tensor with a history that is no argument")
-        if node.hooks is not None:
+        if node.hooks is not None or isinstance(node, BackwardHookFunction._backward_cls):
             raise Refused("there are hooks in its backward pass")
         seen.add(id(node))
         stack.extend(node.edges)

@@ -95,7 +95,10 @@ class Recording:
                 self._finish(args, kwargs)
             except Refused as reason:
                 self.failure = str(reason)
-            self.failure = self.failure or recorder.failure or self._unwatched()
+            self.failure = (
+                self.failure or recorder.failure or (around.changed() if self.backward is not None else None) or self._unwatched()
+            )
+        around.let_go()
         self.before, recorder.before = recorder.before, []
 
     def let_go(self) -> None:
@@ -111,7 +114,7 @@ class Recording:
         self.ending = Ending(recorder, given, known, outside, self.result)
         self.end = len(recorder.nodes)
         if self.ending.roots:
-            self.backward = Backward(recorder, self.ending.roots, given, known, self.start)
+            self.backward = Backward(recorder, self.ending.roots, given, known, self.start, self.surroundings)
 
     def _unwatched(self) -> str | None:
         """Reason not to replay: memory that was read and whose tensor was not found where guards look."""

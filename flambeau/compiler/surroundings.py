@@ -54,7 +54,7 @@ _SHORT = 64  # elements of a dict or set that are all compared before each call,
 _COMPUTED = frozenset(("getattr", "vars", "__dict__", "attrgetter"))  # by which code reads attributes whose names it does not have
 
 # Functions of Python's that do not give the same twice, or that do something outside of the program.
-_OF_MODULES = frozenset(("time", "posix", "nt", "_socket", "select", "_io", "io", "_random", "random", "_datetime", "datetime", "secrets"))
+_OF_MODULES = frozenset("time posix nt _socket select _io io _random random _datetime datetime secrets _warnings".split())
 _BUILTINS = frozenset(("print", "input", "open", "breakpoint"))
 _PURE = frozenset(("fspath", "getpid", "perf_counter_ns", "StringIO", "write", "getvalue"))
 
@@ -224,8 +224,11 @@ class Surroundings:
         sys.setprofile(self._event)
         return self
 
-    def __exit__(self, *exc_info: object) -> None:
+    def let_go(self) -> None:
+        """Keep no functions but those that are watched."""
         self._closures = {}
+
+    def __exit__(self, *exc_info: object) -> None:
         if hasattr(self._profile, "enable"):  # a profiler in C, which ``sys.setprofile`` does not take
             sys.setprofile(None)
             self._profile.enable()
@@ -348,6 +351,7 @@ class Surroundings:
         """Attributes of a class of the program's."""
         if _is_of_library(cls.__module__):
             return
+        getattr(cls, "_backward_cls", None)  # of a ``Function`` is made when it is first asked for, which would look like a change
         members = vars(cls)
         kinds = (*PLAIN, Tensor, list, dict, tuple, set)
         named = {name: value for name, value in members.items() if isinstance(value, kinds) and name[:2] != "__"}

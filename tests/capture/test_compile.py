@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 import weakref
 from typing import Any
 
@@ -542,6 +543,56 @@ def test_calls_that_raise_leave_behind_what_eager_calls_leave(name: str, place: 
             for one, two in zip(eager, own, strict=True):
                 assert torch.equal(one, two)
                 assert (one.grad is None) == (two.grad is None) and (one.grad is None or torch.equal(one.grad, two.grad))
+
+
+def test_code_of_backward_passes_is_guarded() -> None:
+    factors, seen = [1.0], []
+
+    class Scaled(torch.autograd.Function):
+        noted = False
+
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            if Scaled.noted:
+                seen.append(grad)
+            return grad * factors[0]
+
+    run = torch.compile(lambda x: Scaled.apply(x).sum())
+
+    def gradients() -> list[float]:
+        leaves = [torch.ones(1, requires_grad=True) for _ in range(3)]
+        for leaf in leaves:
+            run(leaf).backward()
+        return [leaf.grad.item() for leaf in leaves]
+
+    assert gradients() == [1.0] * 3
+    assert run._call.programs[0].failure is None  # the class was new
+    factors[0] = 3.0
+    assert gradients() == [3.0] * 3
+    Scaled.noted = True
+    assert gradients() == [3.0] * 3
+    assert len(seen) >= 3  # none is lost
+
+
+def test_hooks_of_backward_passes_and_warnings_come_as_often_as_in_eager_calls() -> None:
+    layer, seen = nn.Linear(2, 2), []
+    layer.register_full_backward_hook(lambda module, before, after: seen.append(after[0]))
+
+    def warning(x: Any) -> Any:
+        warnings.warn("now", stacklevel=1)
+        return x + 1
+
+    run, warns = torch.compile(layer), torch.compile(warning)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for i in range(4):
+            run(torch.ones(1, 2, requires_grad=True)).sum().backward()
+            warns(torch.ones(2))
+            assert len(seen) == len(caught) == i + 1
 
 
 def test_an_interrupt_leaves_things_right() -> None:
