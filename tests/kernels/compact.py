@@ -330,7 +330,8 @@ for _name in ("LSTM", "GRU", "RNN"):
             for shape in ((5, 7, 9), (1, 2, 9), (4, 1, 9)):
                 x = leaf(*shape, dtype=dtype)
                 results += grads(layer(x)[0], x, *layer.parameters())
-        results.append(getattr(torch.nn, name)(9, 260)(torch.randn(3, 1, 9))[0].detach())  # steps that threads share
+        for steps in (3, 17):  # that threads share
+            results.append(getattr(torch.nn, name)(9, 260)(torch.randn(steps, 1, 9))[0].detach())
         results.append(getattr(torch.nn, name)(9, 21)(torch.randn(9, 1, 4).transpose(0, 2))[0].detach())  # behind the input's products
         results.append(getattr(torch.nn, name)(9, 210)(torch.randn(1, 20, 9))[0].detach())  # and a single step of a batch
         for shape, hidden in (((4, 9, 9), 64), ((5, 19, 9), 69), ((1, 2, 9), 260)):  # steps in tile registers, where there are such

@@ -27,6 +27,8 @@ from .single_step import step_forwards
 from .tile_registers import instructions
 
 FEW = 8  # products with each weight: up to here weights are read as they lie
+MANY = 16  # steps of one sequence: from here on its weights are laid out anew
+NEAR = 3 << 19  # bytes of them at most: more do not stay in the second cache, and are waited for in any layout
 ROWS = 16  # rows of a block at most: several tiles, so that weights are fetched from far once for all of them
 SHARED = 1 << 16  # multiply-adds of a chunk, at least
 HALVED = 1 << 19  # bytes: gradients at the gates' sums from here on are multiplied half by half
@@ -135,6 +137,8 @@ class _SequencePlan(NamedTuple):
 
     words: int
     steps: Callable[..., None]
+    size: int  # of weights that are laid out anew
+    pack: Callable[..., None] | None
 
 
 @lru_cache(maxsize=1024)
@@ -146,9 +150,12 @@ def _sequence_plan(
     parts = min(blocks, PARTS, max(work // PART & ~1, 2)) if is_shared and work >= PART else 1
     pitch = -(-count // LINE) * LINE
     program = program_of(cell.forwards, cell.gates + cell.has_cell + 2 * cell.has_part, dtype)
-    run = sequence_forwards(ELEMENTS[dtype], cell, program, has_bias, keeps, parts > 1)
+    size = blocks * (targets.current().width // dtype.itemsize) * hidden * cell.gates
+    packed = count >= MANY and size * dtype.itemsize <= NEAR
+    run = sequence_forwards(ELEMENTS[dtype], cell, program, has_bias, keeps, parts > 1, packed)
     steps = run.bind(parts, steps=count, hidden=hidden, reverse=int(reverse), parts=parts, pitch=pitch)
-    return _SequencePlan(parts * pitch if parts > 1 else 0, steps)
+    pack = pack_gates(ELEMENTS[dtype], cell.gates).call(blocks * cell.gates, hidden, hidden) if packed else None
+    return _SequencePlan(parts * pitch if parts > 1 else 0, steps, size, pack)
 
 
 @lru_cache(maxsize=1024)
@@ -195,6 +202,8 @@ def _run_forwards(
     has_bias, bias = bias_hh is not None, first if bias_hh is None else np.ascontiguousarray(bias_hh)
     if sizes[0] == 1 and (is_shared or len(sizes) > 1):
         alone = _sequence_plan(cell, dtype, has_bias, len(sizes), hidden, reverse, keeps, is_shared)
+        if alone.pack is not None:
+            alone.pack(weight_hh, weight := empty((alone.size,), dtype))
         alone.steps(
             products=products, gates=gates, kept=kept, output=output, last=last, first=first, cells=cells, first_cells=first_cells,
             weight=weight, bias=bias, words=np.zeros(alone.words, np.int64) if alone.words else first,

@@ -42,7 +42,7 @@ def _tile_rows(target: targets.Target, columns: int) -> int:
     return min(TILE, (target.registers - columns - 1) // columns)
 
 
-def _together(gates: int) -> int:
+def together(gates: int) -> int:
     """Gates that are multiplied at once: with fewer of them a tile has more rows, for each of which weights are fetched once."""
     return 2 if gates % 2 == 0 else gates
 
@@ -64,7 +64,7 @@ def _gate_sums(
     k: Builder, element: str, gates: int, most: int, left: Value, pitch: Value, weights: Value, length: Value, to: Value, height: int
 ) -> None:
     """Store the sums of all gates, for tiles of ``most`` rows at most; ``_sum_at`` says where each of them is."""
-    some, lanes = _together(gates), k.lanes(element)
+    some, lanes = together(gates), k.lanes(element)
     if some < gates and height <= LOW and (height + 1) * gates < k.target.registers:
         _low_sums(k, element, gates, most, left, pitch, weights, length, to, height)
         return
@@ -77,7 +77,7 @@ def _low_sums(
     k: Builder, element: str, gates: int, most: int, left: Value, pitch: Value, weights: Value, length: Value, to: Value, height: int
 ) -> None:
     """The same for few rows, all gates at once: with half of them each sum would wait for itself."""
-    some, lanes = _together(gates), k.lanes(element)
+    some, lanes = together(gates), k.lanes(element)
     parts = [k.at(weights, length * (first * lanes), element) for first in range(0, gates, some)]
 
     def add(i: Value, *sums: Value) -> list[Value]:
@@ -92,7 +92,7 @@ def _low_sums(
 
 def _sum_at(gates: int, most: int, gate: int, number: Value) -> Value:
     """The register of the sums that is row ``number``'s of a gate."""
-    some = _together(gates)
+    some = together(gates)
     return number * some + (gate // some * some * most + gate % some)
 
 
@@ -150,7 +150,7 @@ def pack_gates(k: Builder, element: str, gates: int) -> None:
     """Weights ``(gates * hidden, length)`` as (block of a register's features, gates that are multiplied together, length, gate of
     these, feature); a chunk is one block and gate."""
     weight, packed, hidden, length = k.array(), k.array(), k.integer(), k.integer()
-    lanes, some = k.lanes(element), _together(gates)
+    lanes, some = k.lanes(element), together(gates)
 
     def chunk(c: Value) -> None:
         block, gate = c // gates, c % gates
@@ -281,7 +281,7 @@ class Forwards(Step):
 
     def height(self) -> int:
         """Rows of a tile at most."""
-        return _tile_rows(self.k.target, _together(self.gates)) if self.packed else 1
+        return _tile_rows(self.k.target, together(self.gates)) if self.packed else 1
 
     def chunk(self, c: Value) -> None:
         k, a, lanes = self.k, self.a, self.lanes

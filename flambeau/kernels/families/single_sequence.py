@@ -1,4 +1,6 @@
-"""Recurrent layers of one sequence: a row at each step, so that the weights are read once for each of its products, as they lie.
+"""Recurrent layers of one sequence: a row at each step, so that the weights are read once for each of its products.
+
+They are read as they lie, or for many steps as ``pack_gates`` lays them out: then lanes of sums need not be added up.
 
 A step is shared out by features: each part has some registers of them, multiplies the state with their rows of all gates, and goes on to
 the cell's formula. Threads meet at the end of a step (``meeting.py``), as the next one needs the state of all features:
@@ -17,9 +19,10 @@ from ..compiler.build import kernel
 from ..compiler.expression import Program
 from ..compiler.language import Builder, Value
 from .meeting import Meeting
-from .recurrent_kernels import Step, StepArguments, row_sums, whole_or_masked
+from .recurrent_kernels import Step, StepArguments, row_sums, together, whole_or_masked
 
 TOGETHER = 16  # registers of features whose sums are there before their formulas
+CHAINS = 8  # sums at least that do not wait for each other
 
 
 class SequenceArguments(StepArguments):
@@ -32,16 +35,19 @@ class SequenceArguments(StepArguments):
 
 
 @kernel
-def sequence_forwards(k: Builder, element: str, cell: Any, program: Program, has_bias: bool, keeps: bool, meets: bool) -> None:
-    """All steps; ``keeps``: whether all cells are kept (LSTM), ``meets``: whether several threads share them."""
-    k.for_chunks(_Sequence(k, element, cell, program, has_bias, keeps, meets).chunk)
+def sequence_forwards(
+    k: Builder, element: str, cell: Any, program: Program, has_bias: bool, keeps: bool, meets: bool, packed: bool
+) -> None:
+    """All steps; ``keeps``: whether all cells are kept (LSTM), ``meets``: whether several threads share them, ``packed``: the weights."""
+    k.for_chunks(_Sequence(k, element, cell, program, has_bias, keeps, meets, packed).chunk)
 
 
 class _Sequence(Step):
     """The loops of ``sequence_forwards``: steps, parts, blocks of a register's features."""
 
-    def __init__(self, k: Builder, element: str, cell: Any, program: Program, has_bias: bool, keeps: bool, meets: bool):
+    def __init__(self, k: Builder, element: str, cell: Any, program: Program, has_bias: bool, keeps: bool, meets: bool, packed: bool):
         super().__init__(k, element, cell, program, has_bias, keeps)
+        self.packed, self.side = packed, -(-CHAINS // self.gates)
         self.a = k.arguments(SequenceArguments)
         self.meeting = Meeting(k, self.a.words, self.a.parts, self.a.pitch) if meets else None
         self.sums = k.scratch(TOGETHER * self.gates * self.lanes, element)
@@ -89,8 +95,34 @@ class _Sequence(Step):
             u, sums = block * lanes, k.at(self.sums, (block - first) * (gates * lanes), self.element)
             whole_or_masked(k, u, a.hidden, lanes, lambda mask: self.formula(t, row, before, u, sums, mask))
 
-        k.loop(k.const(0, "i64"), count, sums)
+        if self.packed:
+            groups = (last - first + (self.side - 1)) // self.side
+
+            def some(i: Value) -> None:
+                group = k.select(is_odd, groups - 1 - i, i)
+                self.packed_sums(before[0], first, [k.least(group * self.side + n, last - first - 1) for n in range(self.side)])
+
+            k.loop(k.const(0, "i64"), groups, some)
+        else:
+            k.loop(k.const(0, "i64"), count, sums)
         k.loop(first, last, formula)
+
+    def packed_sums(self, state: Value, first: Value, blocks: list[Value]) -> None:
+        """Sums of all gates for some registers of features, of which the last may come again."""
+        k, a, element, lanes, gates, some = self.k, self.a, self.element, self.lanes, self.gates, together(self.gates)
+        streams = [
+            k.at(a.weight, ((first + block) * gates + gate) * a.hidden * lanes, element)
+            for block in blocks
+            for gate in range(0, gates, some)
+        ]
+
+        def add(i: Value, *total: Value) -> list[Value]:
+            factor, lines = k.splat(k.load(state, i, element), lanes), [k.at(stream, i * (some * lanes), element) for stream in streams]
+            return [k.fma(k.load(lines[n // some], n % some * lanes, element, lanes), factor, sums) for n, sums in enumerate(total)]
+
+        total = k.loop(k.const(0, "i64"), a.hidden, add, carried=[k.const(0, element, lanes)] * (gates * len(blocks)))
+        for n, sums in enumerate(total):
+            k.store(sums, self.sums, (blocks[n // gates] * gates + n % gates) * lanes, element)
 
     def formula(self, t: Value, row: Value, before: tuple[Value, Value], u: Value, sums: Value, mask: Value | None) -> None:
         k, a, element, lanes, (state, cells) = self.k, self.a, self.element, self.lanes, before
