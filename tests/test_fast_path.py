@@ -23,6 +23,7 @@ from flambeau.core.state import active, thread
 from flambeau.core.storage import UntypedStorage
 from flambeau.core.tape.node import Node, Output
 from flambeau.core.tensor import Tensor
+from flambeau.ops import small
 
 every_record = pytest.mark.parametrize("record", RECORDS.values(), ids=RECORDS.keys())
 ROOT = Path(__file__).resolve().parent.parent
@@ -191,3 +192,11 @@ def test_every_operation_with_a_fast_kernel_takes_it() -> None:
     done = subprocess.run([sys.executable, "-m", "tests.programs.fast_paths"], cwd=ROOT, env=reference_only, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     assert "operations with a fast kernel" in done.stdout
+
+
+@pytest.mark.parametrize("dim", [1, -1])
+def test_the_first_softmax_of_a_shape_has_the_bits_of_those_after_it(dim: int) -> None:
+    for rows in range(2, 40):
+        x = torch.randn(rows, 3) * 3
+        small.SQUARES.pop((rows, 3), None)
+        assert torch.equal(x.softmax(dim), x.softmax(dim))
