@@ -114,7 +114,8 @@ class _Lowering(Builder):
         """Translate a node."""
         target: Any = node.target
         if node.op == "get_attr":
-            self.values[node] = getattr(self._root, str(target))
+            found = getattr(self._root, str(target))
+            (self.known if isinstance(found, Tensor) else self.values)[node] = found
         elif target is cond_op:
             self.values[node] = self._branch(*[self._argument(arg) for arg in node.args])
         elif target is while_loop_op:

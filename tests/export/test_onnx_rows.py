@@ -543,6 +543,7 @@ CORNERS: dict[str, tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]]]] 
         lambda x, y: torch.cond(x.shape[0] > 3, lambda x: x + 1, lambda x: x - 1, (x,)),
         xy,
     ),
+    "all choices of elements": (lambda x, y: torch.combinations(x[0], 2), xy),
     "masks of more dimensions": (lambda x, y: torch.masked_scatter(x[0], y > 1, x.flatten()), xy),
 }
 

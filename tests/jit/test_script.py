@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from collections import OrderedDict
 from enum import Enum
 from typing import Any, Final, NamedTuple
@@ -517,3 +518,28 @@ def test_powers_and_rounding_of_numbers_in_archives_are_floats() -> None:
     assert repr(loaded(-10, -1.0, torch.ones(1))[:3]) == "(100.0, -0.1, nan)"
     with pytest.raises(RuntimeError, match="cannot be raised to a negative power"):
         loaded(0, 1.0, torch.ones(1))
+
+
+def _spectrum(x: torch.Tensor) -> torch.Tensor:
+    return torch.stft(x, 8, 2, window=torch.ones(8), return_complex=True)
+
+
+def _runs(x: torch.Tensor) -> torch.Tensor:
+    return torch.unique_consecutive(x)
+
+
+@pytest.mark.parametrize(("function", "name"), [(_spectrum, "stft"), (_runs, "unique_consecutive")])
+def test_functions_whose_kernels_do_otherwise_are_written_as_functions(function: Any, name: str) -> None:
+    """PyTorch's kernel ``stft`` has no ``center``, and its ``unique_consecutive`` returns three tensors."""
+    file = io.BytesIO()
+    torch.jit.save(torch.jit.script(function), file)
+    with zipfile.ZipFile(io.BytesIO(file.getvalue())) as archive:
+        texts = [archive.read(entry).decode() for entry in archive.namelist() if entry.endswith(".py")]
+    assert any(f"__torch__.torch.nn.functional.{name}(" in text for text in texts)
+    x = torch.tensor([1.0, 1.0, 2.0, 3.0, 3.0, 1.0, 0.0, 5.0, 5.0, 2.0])
+    loaded = torch.jit.load(io.BytesIO(file.getvalue()))
+    assert torch.equal(_real(loaded(x)), _real(function(x)))
+
+
+def _real(x: Any) -> Any:
+    return torch.view_as_real(x) if x.is_complex() else x

@@ -28,7 +28,7 @@ def _shown(b: Builder, parts: list[Value]) -> list[Value]:
 
 # ---- distinct elements
 def _distinct(b: Builder, x: Value, axis: int | None, shape: Value | None) -> list[Value]:
-    number = dtypes.int32 if x.dtype is dtypes.bool_ else x.dtype
+    number = dtypes.int64 if x.dtype is dtypes.bool_ else x.dtype
     values, _, inverse, counts = b.op("Unique", b.cast(x, number), axis=axis, sorted=1, count=4, shape=(None,))
     inverse.dtype = counts.dtype = dtypes.int64
     if shape is not None:

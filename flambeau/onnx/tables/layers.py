@@ -468,6 +468,14 @@ def _kernel_attention(b: Builder, query: Value, key: Value, value: Value, *args:
 
 
 # ---- resampling
+def _fit(x: Value, sizes: Any, factors: Any) -> bool:
+    """Whether sizes follow from the factors, as far as they are known."""
+    if None in factors:
+        return False
+    known = [(x.size(d + 2), size, factor) for d, (size, factor) in enumerate(zip(sizes, factors, strict=True))]
+    return all(n is None or isinstance(size, Value) or math.floor(n * factor) == size for n, size, factor in known)
+
+
 def _resize(mode: str, has_corners: bool) -> Callable[..., Any]:
     def translate(b: Builder, x: Value, output_size: Any, *rest: Any, **options: Any) -> Value:
         sizes, rest = output_size, (*rest, *options.values())
@@ -486,7 +494,7 @@ def _resize(mode: str, has_corners: bool) -> Callable[..., Any]:
             words |= {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
         else:
             words |= {"coordinate_transformation_mode": "align_corners" if corners else "half_pixel"}
-        if sizes is not None and (corners or not factors or None in factors):
+        if sizes is not None and (corners or not factors or not _fit(x, sizes, factors)):
             lead = sizes_of(b, x, [0, 1])
             return b.op("Resize", x, None, None, b.sizes([*lead, *sizes]), shape=b.shape, **words)
         scale = b.constant([1.0, 1.0, *(factors or ())], dtypes.float32)
