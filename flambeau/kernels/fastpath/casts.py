@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from ...core.device import cpu
-from ...core.layout import contiguous_format
+from ...core.layout import contiguous_format, preserve_format
 from ..compiler.language import Value
 from . import records
 from .code import Code
@@ -87,4 +87,16 @@ def contiguous(code: Code) -> str:
     r = k.new_array(k.dtype(a), k.ndim(a), k.dims(a))
     k.copy_elements(a, k.data(r), size)
     k.answer_new(r, bits)
+    return k.finish()
+
+
+def here(code: Code) -> str:
+    """``cpu(x, memory_format)`` of what is there already."""
+    k = Pointwise(code, "here")
+    k.require_count(2)
+    x = k.argument(0)
+    k.require(k.is_plain(x) & k.same(k.argument(1), k.object(preserve_format)))
+    k.require_no_mode()
+    k.any_array_of(x)
+    k.give(k.incref(x))
     return k.finish()

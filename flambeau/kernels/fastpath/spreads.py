@@ -34,6 +34,12 @@ class _Spread(Reduction):
         is_float = self.is_exactly(thing, float)
         return self.when(is_float, lambda: self.field(thing, 16, "f64"), lambda: self.cast(self.integer_of(thing), "f64")), thing
 
+    def counted_from_front(self, dim: Value) -> Value:
+        """A tuple of a dimension (a new reference), which nodes keep where it stays with size 1."""
+        number = self.scratch(1, "i64")
+        self.store(dim, number, 0, "i64")
+        return self.tuple_of(number, self.i64(1))
+
     def squares(self, a: Value, place: Value, n: Value, freedom: Value) -> Value:
         """Address of the sums of squared distances from the mean, over the degrees of freedom, in float64."""
         size, rest, cells = self.i64(8), self.scratch(_MOST, "f64"), self.scratch(_MOST, "f64")
@@ -66,14 +72,16 @@ def spread(code: Code) -> str:
     a, dim, keeps = k.array_of(x), k.argument(1), k.flag(k.argument(3))
     n, place = k.size(a), k.place_of(k.dtype(a), (F32, F64))
     k.require((n > 0) & (n <= _MOST) & (k.ndim(a) > 0))
-    k.require((k.same(dim, k.object(None)) | k.is_exactly(dim, int)) & (~keeps | bits.eq(0)))  # nodes keep other dimensions then
+    k.require(k.same(dim, k.object(None)) | k.is_exactly(dim, int))
     first, last = k.range(a, dim, keeps)
     k.along(a, first, keeps, last)
     less, thing = k.correction()
     freedom = k.cast(k.length, "f64") - less
     k.require(freedom > 0)
+    k.own(k.incref(a))  # a tuple's allocation may run Python code
+    kept_dim = k.own(k.when(keeps, lambda: k.counted_from_front(first), lambda: k.incref(dim)))
     given = k.scratch(4, "ptr")
-    for at, kept in enumerate((x, dim, thing, k.argument(3))):
+    for at, kept in enumerate((x, kept_dim, thing, k.argument(3))):
         k.store(kept, given, at, "ptr")
     k.given = given
     cells, is_root, count = k.squares(a, place, n, freedom), k.word(_ROOT).ne(0), k.outer * k.inner
