@@ -12,6 +12,8 @@ from .. import ops
 from ..autograd.grad_mode import is_grad_enabled
 from ..backends import mha
 from ..core.arrays.hollow import HollowArray
+from ..core.device import device as Device
+from ..core.dtype import dtype as Dtype
 from ..core.tensor import Tensor
 from . import functional as F
 from .activation import GELU, ReLU
@@ -29,7 +31,7 @@ Activation = str | Callable[[Tensor], Tensor]
 
 
 # -- masks ---------------------------------------------------------------------------------------------------------------------
-def _generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
+def _generate_square_subsequent_mask(sz: int, device: Device | None = None, dtype: Dtype | None = None) -> Tensor:
     """The causal mask to add to scores: minus infinity above the diagonal."""
     return ops.triu(ops.full((sz, sz), -math.inf, dtype=dtype, device=device), diagonal=1)
 
@@ -507,7 +509,7 @@ class Transformer(Module):
         )
 
     @staticmethod
-    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
+    def generate_square_subsequent_mask(sz: int, device: Device | None = None, dtype: Dtype | None = None) -> Tensor:
         """The causal mask ``(sz, sz)`` to add to scores: minus infinity above the diagonal, 0 elsewhere.
 
         Source: torch.nn.Transformer.generate_square_subsequent_mask.

@@ -528,6 +528,19 @@ def _runs(x: torch.Tensor) -> torch.Tensor:
     return torch.unique_consecutive(x)
 
 
+def _causal(x: torch.Tensor) -> torch.Tensor:
+    return nn.Transformer.generate_square_subsequent_mask(x.shape[0])
+
+
+def test_masks_of_transformers_have_types_that_pytorch_takes() -> None:
+    file = io.BytesIO()
+    torch.jit.save(torch.jit.script(_causal), file)
+    with zipfile.ZipFile(io.BytesIO(file.getvalue())) as archive:
+        text = " ".join(archive.read(entry).decode() for entry in archive.namelist() if entry.endswith("transformer.py"))
+    assert "device: Optional[Device]=None" in text and "dtype: Optional[int]=None" in text
+    assert torch.equal(torch.jit.load(io.BytesIO(file.getvalue()))(torch.ones(4)), _causal(torch.ones(4)))
+
+
 @pytest.mark.parametrize(("function", "name"), [(_spectrum, "stft"), (_runs, "unique_consecutive")])
 def test_functions_whose_kernels_do_otherwise_are_written_as_functions(function: Any, name: str) -> None:
     """PyTorch's kernel ``stft`` has no ``center``, and its ``unique_consecutive`` returns three tensors."""

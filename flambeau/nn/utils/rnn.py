@@ -169,7 +169,7 @@ def pack_padded_sequence(input: Tensor, lengths: Any, batch_first: bool = False,
         tensor([1., 4., 2., 3.])
     """
     lengths = ops.as_tensor(lengths, dtype=dtypes.int64, device="cpu")
-    sorted_indices = None
+    sorted_indices: Tensor | None = None
     if not enforce_sorted:
         lengths, sorted_indices = ops.sort(lengths, descending=True)
         sorted_indices = sorted_indices.to(input.device)
