@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from types import CodeType, SimpleNamespace
+import sys
+import threading
+from types import CodeType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from flambeau.core.calls import machine_calls
+from flambeau.core.settings import settings
 from flambeau.core.tensor import Tensor
 from flambeau.kernels.compiler import cache, image
 from flambeau.kernels.fastpath import code, interpreter, kept_codes, recipes, start
@@ -46,6 +49,29 @@ def test_everything_in_the_table_of_operations_has_a_name() -> None:
         if kind != code._FUNCTION:
             found = recipes.named(recipes.name_of(thing))
             assert found is thing or (type(thing) in (tuple, str) and found == thing), thing
+
+
+def test_names_are_found_while_threads_import(monkeypatch) -> None:
+    module, ended = ModuleType("flambeau.A"), threading.Event()  # which is searched before others
+
+    def grow() -> None:
+        while not ended.is_set():
+            for number in range(1000):
+                setattr(module, f"member{number}", 1)
+            for number in range(1000):
+                delattr(module, f"member{number}")
+
+    before, thread = sys.getswitchinterval(), threading.Thread(target=grow)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    sys.setswitchinterval(1e-5)
+    thread.start()
+    try:
+        for _ in range(300):
+            assert recipes.name_of(machine_calls.exchanged)
+    finally:
+        ended.set()
+        thread.join()
+        sys.setswitchinterval(before)
 
 
 def test_text_is_written_once(folder, monkeypatch) -> None:
@@ -142,7 +168,9 @@ def test_what_has_no_name_has_no_recipe(folder) -> None:
     assert len(list(folder.glob("*.image"))) == 1
 
 
-@pytest.mark.parametrize("thing", [None, ..., True, 3, "text", (1, 0), (), np.dtype("float32"), dict, type(None), machine_calls.exchanged])
+@pytest.mark.parametrize(
+    "thing", [None, ..., True, 3, "text", (1, 0), (), np.dtype("float32"), dict, type(None), machine_calls.exchanged, vars(settings)]
+)
 def test_names_lead_back(thing) -> None:
     found = recipes.named(recipes.name_of(thing))
     assert found is thing or found == thing != []

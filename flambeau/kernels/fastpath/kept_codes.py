@@ -32,6 +32,7 @@ def kept_codes() -> Iterator[None]:
         yield
     finally:
         machine_calls.kept_codes.remove(codes)
+    codes = dict(codes)  # a thread may be about to add one
     new = {made_of: code for made_of, code in codes.items() if made_of not in before}
     if key is not None and new:
         cache.write(key, image.sealed(0, marshal.dumps(new if len(codes) > MOST else codes)))

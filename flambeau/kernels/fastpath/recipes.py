@@ -94,13 +94,13 @@ def name_of(thing: Any) -> str | None:
     for name, members in modules.items():
         if members is thing:
             return f"{name}:__dict__"
-        for member, value in members.items():
+        for member, value in list(members.items()):  # other threads may import meanwhile
             if value is thing:
                 return f"{name}:{member}"
-            if getattr(value, "__dict__", None) is thing:
+            if getattr(value, "__dict__", None) is thing and not isinstance(value, ModuleType):
                 return f"{name}:{member}.__dict__"
     for name, members in modules.items():
-        for member, value in members.items():
+        for member, value in list(members.items()):
             for attribute, inner in list(getattr(value, "__dict__", {}).items()):
                 if inner is thing and not isinstance(value, ModuleType):
                     return f"{name}:{member}.{attribute}"
