@@ -392,3 +392,17 @@ def test_multinomial_numbers_of_weights_that_are_no_batchs_are_drawn_for_each_ex
     after = torch.rand(2)
     torch.manual_seed(1)
     assert torch.equal(after, torch.rand(2))
+
+
+@pytest.mark.parametrize("in_dims", [(0, None, 0), (0, None, None), (None, None, 0), (0, 0, 0), (None, 0, None)])
+@pytest.mark.parametrize("reduce", ["mean", "amax", "amin", "prod"])
+@pytest.mark.parametrize("include_self", [True, False])
+def test_index_reduce(reduce: str, include_self: bool, in_dims: tuple[int | None, ...]) -> None:
+    x, index, y = torch.rand(3, 4, 5), torch.randint(5, (3, 6)), torch.rand(3, 4, 6)
+    operands = [each if d == 0 else each[0] for each, d in zip((x, index, y), in_dims, strict=True)]
+
+    def f(x, index, y):
+        return x.index_reduce(-1, index, y, reduce, include_self=include_self)
+
+    wanted = [f(*(each[k] if d == 0 else each for each, d in zip(operands, in_dims, strict=True))) for k in range(3)]
+    torch.testing.assert_close(torch.vmap(f, in_dims=in_dims)(*operands), torch.stack(wanted))

@@ -446,7 +446,7 @@ def _shifted(batch: Batch, op: Any, *values: Any) -> Any:
     """Attributes that name dimensions count one on; NotImplemented where None does not say which."""
     tensors = [each for each in flat(values) if isinstance(each, Tensor)]
     ranks = {each._array.ndim for each in tensors}
-    if 0 in ranks or (op.broadcasts and len(ranks) > 1):
+    if 0 in ranks or len(ranks) > 1:
         return NotImplemented
     rank = tensors[0]._array.ndim
     made = batch.inside_all(values)

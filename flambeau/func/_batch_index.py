@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.tensor import Tensor
-from ..ops.scatter import gather, scatter, scatter_add
+from ..ops.scatter import gather, scatter, scatter_add, scatter_reduce_values
 from ._batch_dimensions import new_index
 from ._batch_rules import batching
 from ._levels import Wrapped, flat, invoke
@@ -219,12 +219,11 @@ def _index_select(batch: Any, op: Any, input: Any, dim: int, index: Any) -> Any:
     return gather(input, at, _spread_index(index, at, shape))
 
 
-@batching("_index_add", "index_copy", "index_fill")
-def _put_along(batch: Any, op: Any, input: Any, dim: int, index: Any, source: Any, alpha: Any = 1) -> Any:
+@batching("_index_add", "index_copy", "index_fill", "_index_reduce")
+def _put_along(batch: Any, op: Any, input: Any, dim: int, index: Any, source: Any, *rest: Any) -> Any:
     at = _place(dim, input._array.ndim)
     if at is None or index._array.ndim != 1 or (isinstance(source, Tensor) and op.name != "index_fill" and not source._array.ndim):
         return NotImplemented
-    rest = (alpha,) if op.name == "_index_add" else ()
     if op.name == "index_fill":
         if isinstance(source, Tensor) and batch.has(source):
             return NotImplemented
@@ -240,7 +239,10 @@ def _put_along(batch: Any, op: Any, input: Any, dim: int, index: Any, source: An
         return NotImplemented
     places = _spread_index(index, at, source._array.shape)
     if op.name == "_index_add":
+        (alpha,) = rest
         return scatter_add(_own(batch, input), at, places, source if alpha == 1 else source * alpha)
+    if op.name == "_index_reduce":
+        return scatter_reduce_values(_own(batch, input), at, places, source, *rest)
     return NotImplemented  # repeated places: the last one counts, which scattering does not promise
 
 
