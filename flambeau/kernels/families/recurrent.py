@@ -128,8 +128,14 @@ def _forwards_plan(
         parts = max(1, min(blocks, work // SHARED, 16))
     run = recurrent_forwards(element, cell, program, has_bias, not few, keeps)
     steps = run.bind(-(-batch // rows) * parts, steps=count, batch=batch, hidden=hidden, rows=rows, parts=parts)
-    size = 0 if few else blocks * (targets.current().width // dtype.itemsize) * hidden * gates
+    size = 0 if few else _packed_size(dtype, hidden, gates)
     return _Plan(size, None if few else pack_gates(element, gates).call(blocks * gates, hidden, hidden), steps)
+
+
+def _packed_size(dtype: np.dtype, hidden: int, gates: int) -> int:
+    """Elements for what ``pack_gates`` writes."""
+    lanes = targets.current().width // dtype.itemsize
+    return -(-hidden // lanes) * lanes * hidden * gates + 64 // dtype.itemsize
 
 
 class _SequencePlan(NamedTuple):
@@ -150,7 +156,7 @@ def _sequence_plan(
     parts = min(blocks, PARTS, max(work // PART & ~1, 2)) if is_shared and work >= PART else 1
     pitch = -(-count // LINE) * LINE
     program = program_of(cell.forwards, cell.gates + cell.has_cell + 2 * cell.has_part, dtype)
-    size = blocks * (targets.current().width // dtype.itemsize) * hidden * cell.gates
+    size = _packed_size(dtype, hidden, cell.gates)
     packed = count >= MANY and size * dtype.itemsize <= NEAR
     run = sequence_forwards(ELEMENTS[dtype], cell, program, has_bias, keeps, parts > 1, packed)
     steps = run.bind(parts, steps=count, hidden=hidden, reverse=int(reverse), parts=parts, pitch=pitch)
@@ -201,7 +207,8 @@ def _run_forwards(
         return _Made(output, last, cells, kept)
     has_bias, bias = bias_hh is not None, first if bias_hh is None else np.ascontiguousarray(bias_hh)
     if sizes[0] == 1 and (is_shared or len(sizes) > 1):
-        alone = _sequence_plan(cell, dtype, has_bias, len(sizes), hidden, reverse, keeps, is_shared)
+        has_others = is_shared and pool.threads > 1  # a thread by itself is quicker without parts; sums are the same
+        alone = _sequence_plan(cell, dtype, has_bias, len(sizes), hidden, reverse, keeps, has_others)
         if alone.pack is not None:
             alone.pack(weight_hh, weight := empty((alone.size,), dtype))
         alone.steps(

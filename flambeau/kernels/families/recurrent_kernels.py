@@ -27,7 +27,7 @@ from ..compiler.build import kernel
 from ..compiler.expression import Program, lower
 from ..compiler.language import Builder, Value, as_tuple
 from .microkernel import lane_sums
-from .tiles import Tiles, transposed
+from .tiles import Tiles, aligned, transposed
 
 TILE = 8  # rows of a tile at most
 LOW = 3  # rows of a tile whose gates are multiplied all at once
@@ -148,7 +148,7 @@ def whole_or_masked(k: Builder, first: Value, stop: Value, lanes: int, body: Cal
 @kernel
 def pack_gates(k: Builder, element: str, gates: int) -> None:
     """Weights ``(gates * hidden, length)`` as (block of a register's features, gates that are multiplied together, length, gate of
-    these, feature); a chunk is one block and gate."""
+    these, feature), from the first line of memory on that begins there; a chunk is one block and gate."""
     weight, packed, hidden, length = k.array(), k.array(), k.integer(), k.integer()
     lanes, some = k.lanes(element), together(gates)
 
@@ -156,7 +156,7 @@ def pack_gates(k: Builder, element: str, gates: int) -> None:
         block, gate = c // gates, c % gates
         features = [k.least(block * lanes + lane, hidden - 1) for lane in range(lanes)]
         lines = [k.at(weight, (gate * hidden + feature) * length, element) for feature in features]
-        target = k.at(packed, (block * (length * gates) + gate // some * length * some + gate % some) * lanes, element)
+        target = k.at(aligned(k, packed), (block * (length * gates) + gate // some * length * some + gate % some) * lanes, element)
 
         def square(i: Value, mask: Value | None) -> None:
             for j, line in enumerate(transposed(k, [k.load(line, i, element, lanes, mask) for line in lines])):
@@ -311,7 +311,7 @@ class Forwards(Step):
         k, a, element = self.k, self.a, self.element
         source = k.at(state, r * a.hidden, element)
         if self.packed:
-            weights = k.at(a.weight, u * (a.hidden * self.gates), element)
+            weights = k.at(aligned(k, a.weight), u * (a.hidden * self.gates), element)
             sums_of = partial(_gate_sums, k, element, self.gates, self.most, source, a.hidden, weights, a.hidden, self.sums)
             _by_height(k, height, self.most, sums_of)
         else:

@@ -20,6 +20,7 @@ from ..compiler.expression import Program
 from ..compiler.language import Builder, Value
 from .meeting import Meeting
 from .recurrent_kernels import Step, StepArguments, row_sums, together, whole_or_masked
+from .tiles import aligned
 
 TOGETHER = 16  # registers of features whose sums are there before their formulas
 CHAINS = 8  # sums at least that do not wait for each other
@@ -110,8 +111,9 @@ class _Sequence(Step):
     def packed_sums(self, state: Value, first: Value, blocks: list[Value]) -> None:
         """Sums of all gates for some registers of features, of which the last may come again."""
         k, a, element, lanes, gates, some = self.k, self.a, self.element, self.lanes, self.gates, together(self.gates)
+        weights = aligned(k, a.weight)
         streams = [
-            k.at(a.weight, ((first + block) * gates + gate) * a.hidden * lanes, element)
+            k.at(weights, ((first + block) * gates + gate) * a.hidden * lanes, element)
             for block in blocks
             for gate in range(0, gates, some)
         ]
