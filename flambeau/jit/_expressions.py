@@ -27,6 +27,7 @@ _BINARY = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**", ast.MatMult: "@",
     ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>",
 }  # fmt: skip
+_CASTS = {".bool": 11, ".bfloat16": 15}  # casts that PyTorch has no method for in archives, and the dtypes' numbers
 _METHODS = {"+": "__add__", "-": "__sub__", "*": "__mul__"}  # of classes of the program
 _COMPARE = {
     ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.In: "in", ast.Is: "is",
@@ -493,7 +494,10 @@ class Expressions:
             return self.program.call(self, function, node)
         args = self.arguments(node)
         if isinstance(node.func, ast.Attribute):
-            return Typed(f"{function.text}({args})", self._kind_of_method(node))
+            kind, cast = self._kind_of_method(node), f".{node.func.attr}"
+            if cast in _CASTS and not args and function.text.endswith(cast) and self.expression(node.func.value).kind == "Tensor":
+                return Typed(f"{function.text.removesuffix(cast)}.to({_CASTS[cast]})", "Tensor")
+            return Typed(f"{function.text}({args})", kind)
         return Typed(f"{function.text}({args})")
 
     def arguments(self, node: ast.Call) -> str:

@@ -528,6 +528,20 @@ def _runs(x: torch.Tensor) -> torch.Tensor:
     return torch.unique_consecutive(x)
 
 
+def _cast(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return x[:, None].bool(), (x * 2).bfloat16()
+
+
+def test_casts_that_archives_have_no_method_for_are_conversions() -> None:
+    file = io.BytesIO()
+    scripted = torch.jit.script(_cast)
+    torch.jit.save(scripted, file)
+    assert ".bool" not in scripted.code and scripted.code.count(".to(") == 2
+    x = torch.tensor([[0.0, 1.5]])
+    for found, wanted in zip(torch.jit.load(io.BytesIO(file.getvalue()))(x), _cast(x), strict=True):
+        assert found.dtype is wanted.dtype and torch.equal(found, wanted)
+
+
 def _causal(x: torch.Tensor) -> torch.Tensor:
     return nn.Transformer.generate_square_subsequent_mask(x.shape[0])
 
