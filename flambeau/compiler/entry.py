@@ -8,11 +8,14 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from ..facades import unsupported
 from ..nn import Module
 from . import backends
 from .compiled import Compiled, settings
 
 __all__ = ["OptimizedModule", "check_choices", "compile", "innermost", "lookup_backend", "wrapped"]
+
+_aot_compile = unsupported.function("compile()", "aot_compile")
 
 
 class OptimizedModule(Module):
@@ -233,5 +236,6 @@ def wrapped(function: Callable[..., Any], call: Callable[[tuple[Any, ...], dict[
 
     compiled._torchdynamo_orig_callable = function  # type: ignore[attr-defined]
     compiled._call = call  # type: ignore[attr-defined]
+    compiled.aot_compile = _aot_compile  # type: ignore[attr-defined]
     compiled._torchdynamo_wrapper_id = id(compiled)  # type: ignore[attr-defined]  # what ``functools.wraps`` copies tells no lie
     return compiled

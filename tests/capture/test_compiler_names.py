@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 from typing import Any
 
 import pytest
@@ -396,3 +397,10 @@ def test_settings_have_a_module_of_their_own_name() -> None:
         compiled(torch.ones(2), "a")
         with pytest.raises(torch._dynamo.exc.FailOnRecompileLimitHit, match="fail_on_recompile_limit_hit=True"):
             compiled(torch.ones(2), "b")
+
+
+def test_functions_cannot_be_compiled_into_files_yet() -> None:
+    with pytest.raises(NotImplementedError, match="aot_compile is not supported"):
+        torch.compile(lambda x: x, fullgraph=True).aot_compile(((torch.ones(1),), {}))
+    with pytest.raises(NotImplementedError, match="load_compiled_function is not supported"):
+        torch.compiler.load_compiled_function(io.BytesIO())
