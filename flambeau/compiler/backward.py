@@ -26,6 +26,7 @@ from ..core.state import grad_enabled, set_grad
 from ..core.tape.node import INHERITED, Node, Output, complain_freed, edge_of, new_node
 from ..core.tape.saved import complain_changed
 from ..core.tensor import Tensor, storage_of, wrap
+from ..nn import Module  # noqa: F401  # whole before its modules
 from ..nn._backward_hooks import BackwardHookFunction
 from .results import Refused
 from .surroundings import Surroundings
