@@ -11,9 +11,10 @@ from ...core.tape.node import Node
 from ..compiler.language import Value
 from . import records
 from .code import Code
+from .indices import locate
 from .records import DTYPES
 from .rules import Rule
-from .views import MOST_DIMS, View, locate, require_usual_storage, unrecorded_view
+from .views import MOST_DIMS, View, require_usual_storage, unrecorded_view
 
 _DIVIDE = records.EXTRA  # of each dtype the loop that divides, with its data; 0 in the record of a sum
 _UNTIL = 1 << 15  # elements that a mean may have

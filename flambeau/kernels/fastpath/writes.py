@@ -7,9 +7,9 @@ from ...core.tensor import Tensor
 from ..compiler.language import Value
 from .code import Code
 from .forms import SIZED, Pointwise, number_cell
+from .indices import Indexed
 from .interpreter import FLAGS, WRITEABLE
 from .records import BOOL, DTYPES, F32, F64
-from .views import Indexed
 
 _LARGEST = 65504.0  # no floating dtype overflows
 _MOST = 1 << 15
