@@ -82,6 +82,10 @@ class _Region:
     def bytes(self) -> np.ndarray:
         return array_at(self.start, (self.size,), (1,), np.dtype(np.uint8), self.array)
 
+    def is_zero(self) -> bool:
+        """Whether it was full of whole zeros before, and is again."""
+        return self.array.dtype == np.int64 and not any(self.before) and not self.bytes().any()
+
     def poison(self, byte: int) -> None:
         """Fill it with ``byte``, truth values with 1 unless that is 0, and integers, which may be indices of scratch memory, with 0."""
         kind = self.array.dtype.kind
@@ -101,10 +105,18 @@ class _Call:
 
     Args:
         contents: function of an operand that gives the contents of its copy, which the call gets; None: it gets the operands themselves.
+        former: an earlier call of the function.
     """
 
-    def __init__(self, function: Callable[..., Any], args: Sequence[Any], contents: Callable[[np.ndarray], np.ndarray] | None = None):
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        contents: Callable[[np.ndarray], np.ndarray] | None = None,
+        former: _Call | None = None,
+    ):
         self.function, self._contents = function, contents
+        self._of_former = set() if former is None else {id(region.array) for region in former.regions if region.kind == "own"}
         self._copies: dict[int, np.ndarray] = {}  # by id of the operand
         self.args = [self._own(arg) for arg in args]
         self.operands = list(self._copies.values())
@@ -148,7 +160,7 @@ class _Call:
         objects = tuple([ctypes.cast(int(ids[i]), ctypes.py_object).value for i in kernel.arrays])
         for each in objects:
             root = root_of(each)
-            if id(root) not in self.before and root.nbytes <= CONSTANT and root.flags.forc:
+            if id(root) not in self.before and (root.nbytes <= CONSTANT or id(root) in self._of_former) and root.flags.forc:
                 self.before[id(root)] = root.tobytes("A")
         self.seen.append(_Seen(address, arguments, kernel.arrays, objects, chunks))
 
@@ -191,22 +203,37 @@ class _Call:
         return any(_overlap(a, b) for i, a in enumerate(operands) for b in operands[:i])
 
     def settle(self, other: _Call) -> None:
-        """Tell scratch from constants, which are the same arrays in another call, and from flags; in that call, too."""
+        """Tell scratch from constants, which another call has, too, and from flags; in that call as well.
+
+        Raises:
+            Refused: memory that both calls have is written: it is somebody else's.
+        """
         for mine, theirs in zip(self.regions, other.regions, strict=True):
-            if mine.kind == "own":
-                is_same = bool(mine.before) and mine.before == mine.bytes().tobytes() == theirs.before
-                is_flag = is_same and mine.array.dtype == np.int64 and not any(mine.before)
-                mine.kind = "constant" if is_same and mine.array is theirs.array else "flag" if is_flag else "scratch"
+            if mine.kind != "own":
+                continue
+            is_same = bool(theirs.before) and theirs.before == theirs.bytes().tobytes()
+            if mine.array is not theirs.array:
+                is_same = is_same and theirs.before == mine.before == mine.bytes().tobytes()
+                mine.kind = "flag" if is_same and mine.is_zero() else "scratch"
+            elif is_same:
+                mine.kind = "flag" if mine.is_zero() else "constant"
+            else:
+                raise Refused
         self._count()
         for mine, theirs in zip(self.regions, other.regions, strict=True):
             theirs.kind, theirs.index = mine.kind, mine.index
 
     def settle_alone(self) -> bool:
-        """Take all memory of its own for scratch, but for zeros that stayed zeros; whether there is any."""
+        """Take all memory of its own for scratch, but for zeros that stayed zeros; whether there is any.
+
+        Raises:
+            Refused: there are other integers, which may be a table that others go by, too.
+        """
         own = [region for region in self.regions if region.kind == "own"]
         for region in own:
-            is_zero = region.array.dtype == np.int64 and bool(region.before) and not any(region.before) and not region.bytes().any()
-            region.kind = "flag" if is_zero else "scratch"
+            if region.array.dtype.kind in "iu" and not (region.before and region.is_zero()):
+                raise Refused
+            region.kind = "flag" if region.array.dtype == np.int64 else "scratch"
         self._count()
         return bool(own)
 
@@ -296,7 +323,7 @@ def _checked(function: Callable[..., Any], args: Sequence[Any], around: Callable
     if first.has_overlapping_operands():
         first = _Call(function, args, _same)
         first.run()
-    second = _Call(function, args, _other)
+    second = _Call(function, args, _other, first)
     second.run()
     if not _same_launches(first, second) or _layouts(first) != _layouts(second):
         raise Refused

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
+from flambeau import nn
 from flambeau.capture.driver import Place, maker_of
 from flambeau.capture.fusion import fused, ordered, predecessors
 from flambeau.capture.graph import Graph, Node, Value
@@ -305,3 +306,22 @@ def test_scratch_memory_that_is_too_much_is_named():
     assert crowding([values, little, much], {little: "little", much: "much"}) == {"much"}
     assert crowding([values, much, other], {much: "much"}) == set()
     assert crowding([values, much, beside, other], {much: "much", beside: "beside"}) == {"beside"}
+
+
+@needs_kernels
+@pytest.mark.parametrize("length", [1000, 20000])
+@pytest.mark.parametrize("pool", [nn.MaxPool1d(3, 2), nn.AvgPool1d(3, 2, 1), nn.AdaptiveAvgPool1d(301)], ids=str)
+def test_tables_that_calls_share_are_left_alone(pool, length):
+    x = torch.randn(2, 3, length)
+    wanted, compiled = pool(x), torch.compile(pool)
+    assert all(torch.equal(compiled(x), wanted) for _ in range(3))
+    assert torch.equal(pool(x), wanted)
+
+
+@needs_kernels
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_products_of_matrices_that_are_copied_first(dtype):
+    x, y = torch.randn(200, 256).to(dtype), torch.randn(256, 320).to(dtype)[:, ::2]
+    wanted, compiled = x @ y, torch.compile(lambda x, y: x @ y)
+    assert all(torch.equal(compiled(x, y), wanted) for _ in range(3))
+    assert torch.equal(y.contiguous(), y) and torch.equal(x @ y, wanted)
