@@ -94,7 +94,7 @@ def _empty_last(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return np.moveaxis(empty((shape[0], *shape[2:], shape[1]), dtype), -1, 1)
 
 
-def _unfit(*arrays: np.ndarray, ranks: tuple[int, ...] = (3, 4, 5), dtypes: Collection[np.dtype] = FLOATS) -> bool:
+def _unfit(*arrays: np.ndarray, ranks: tuple[int, ...] = (3, 4), dtypes: Collection[np.dtype] = FLOATS) -> bool:
     first = arrays[0]
     return first.ndim not in ranks or first.dtype not in dtypes or any(a.size == 0 or a.dtype != first.dtype for a in arrays)
 
@@ -119,7 +119,7 @@ def _planned(make: Callable[..., Plan], a: np.ndarray, b: np.ndarray, *geometry:
 
 
 def _made(make: Callable[..., Plan], a: np.ndarray, b: np.ndarray, geometry: tuple[Any, ...]) -> Plan:
-    if _unfit(a, b, dtypes=_NUMBERS):
+    if _unfit(a, b, ranks=(3, 4, 5), dtypes=_NUMBERS):
         return _none
     try:
         return make(a, b, *geometry) if a.ndim > 3 else _of_lines(make, a, b, geometry)
@@ -151,7 +151,7 @@ def _flat(values: Any, fill: int) -> Pair:
 
 
 def _positions(x: np.ndarray, size: Pair, stride: Pair, padding: Pair, dilation: Pair) -> list[int]:
-    """How many windows there are in a column and in a row."""
+    """Numbers of windows in a column and in a row."""
     geometry = zip(x.shape[2:], size, stride, padding, dilation, strict=True)
     return [(n + 2 * p - e * (k - 1) - 1) // s + 1 for n, k, s, p, e in geometry]
 
@@ -444,6 +444,8 @@ def correlate_pair_narrow(
     input: np.ndarray, other: np.ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> np.ndarray | None:
     """The gradient with respect to a weight of bfloat16."""
+    if input.ndim == 5:
+        return None
     kernel_size = tuple(kernel_size)
     return _planned(_weight_gradient, input, other, kernel_size, stride, padding, dilation, groups)(input, other)
 

@@ -37,7 +37,7 @@ class Strides(Record):
     x: Integer
 
     def image(self, number: Value) -> Value:
-        """Where an image begins."""
+        """Beginning of an image."""
         volume, plane = divmod(number, self.planes)
         return volume * self.n + plane * self.z
 
@@ -70,7 +70,7 @@ class Images(Planes):
     group: Integer
 
     def plane(self, k: Builder, image: Value, channel: Value) -> tuple[Value, Value]:
-        """Where a channel of what an image's windows see begins, and its rows: 0 outside of the volume."""
+        """Beginning of a channel of what an image's windows see, and its rows: 0 outside of the volume."""
         (volume, position), (channel, layer) = divmod(image, self.planes), divmod(channel, self.layers)
         z = position * self.step_z + layer * self.dilation_z + self.first_z
         inside = (z >= 0) & (z < self.depth)

@@ -426,7 +426,7 @@ def _is_projected(cell: Any, sizes: Any, input: np.ndarray, h: Any, c: Any, weig
 
 
 def _on_one_thread(name: str, *arguments: Any) -> Any:
-    """What an operation's reference gives, whose products have the same bits then whatever the number of threads."""
+    """The results of an operation's reference, whose products have the same bits then whatever the number of threads."""
     results: list[Any] = []
     alone(lambda: results.append(primitive(name).kernel(*arguments)))
     return results[0]
