@@ -125,7 +125,7 @@ def entropy_of_means(y: Any) -> Any:
     return torch.nn.functional.cross_entropy(y.mean((2, 3)), CLASSES)
 
 
-@pytest.mark.parametrize(("loss", "most"), [(torch.sum, 130), (entropy_of_means, 175)])
+@pytest.mark.parametrize(("loss", "most"), [(torch.sum, 131), (entropy_of_means, 175)])
 def test_a_step_of_a_convolution(loss: Callable[[Any], Any], most: int) -> None:
     counts = calls_of(step_of_a_convolution(loss))
     assert counts.total() <= most, counts.most_common(30)

@@ -18,8 +18,9 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from itertools import chain, islice
+from contextlib import contextmanager
+from functools import partial
+from itertools import chain, islice, starmap
 from types import CodeType
 from typing import Any
 
@@ -183,6 +184,7 @@ def counted(blanks: Iterator[Any]) -> Iterator[Any]:
     """The same iterator, which starts machine code after so many items: all in C, as every call takes one."""
     if CHOSEN == "python":
         return blanks
+    atexit.register(_end)
     if CHOSEN == "machine":
         return chain(islice(blanks, 1), _mark(True), blanks)
     # iterators all of them: to go from one to the next allocates nothing, and cannot fail, which would be the end of all tensors
@@ -190,18 +192,15 @@ def counted(blanks: Iterator[Any]) -> Iterator[Any]:
 
 
 def _mark(compiles: bool) -> Iterator[Any]:
-    """An iterator without items, which starts machine code at its end, and compiles it if it is to."""
+    """An iterator without items, at whose end a thread of its own starts machine code, and compiles it if it is to.
+
+    The end comes in the midst of some call. So it waits for nothing, and is C's alone: what a signal's handler raised would be lost in a
+    function that is called because an object went away. Where no thread can be had, wrappers stay as they are.
+    """
     mark: set[None] = set()  # the iterator lets it go at its end
-    _kept.append(weakref.ref(mark, lambda _: _start(compiles)))
+    begin = starmap(_thread.start_new_thread, [(_load, (compiles,))])
+    _kept.append(weakref.ref(mark, partial(next, begin)))
     return iter(mark)
-
-
-def _start(compiles: bool) -> None:
-    """Start it in a thread of its own: this runs in the midst of some call, so it waits for nothing."""
-    if not (_over or sys.is_finalizing()):
-        atexit.register(_end)
-        with suppress(RuntimeError):  # no thread can be had: wrappers stay as they are
-            _thread.start_new_thread(_load, (compiles,))
 
 
 _loading = threading.RLock()  # a process forks before or after: its child would wait for ever for what a thread was importing
@@ -220,5 +219,7 @@ def _end() -> None:
 
 def _load(compiles: bool) -> None:
     with _loading:
-        if not _over and importlib.import_module(f"{__package__.partition('.')[0]}.kernels.fastpath.start").start(compiles):
+        if _over or sys.is_finalizing():
+            return
+        if importlib.import_module(f"{__package__.partition('.')[0]}.kernels.fastpath.start").start(compiles):
             _over.append(None)
