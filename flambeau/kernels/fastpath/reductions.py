@@ -223,7 +223,7 @@ def truths(code: Code) -> str:
     x, _ = k.enter(3)
     dim, keeps, a, for_all = k.argument(1), k.flag(k.argument(2)), k.array_of(x), k.word(records.EXTRA).ne(0)
     n, place = k.size(a), k.place_of(k.dtype(a))
-    k.require((n > 0) & (n < _MOST) & (k.same(dim, k.object(None)) | k.is_exactly(dim, int)))
+    k.require((n > 0) & (n < k.word(records.LIMIT)) & (k.same(dim, k.object(None)) | k.is_exactly(dim, int)))
     first, last = k.range(a, dim, keeps)
     k.along(a, first, keeps, last)
     r = k.new_array(k.object(DTYPES[BOOL]), k.remaining, k.left)
@@ -251,5 +251,6 @@ def truths(code: Code) -> str:
 def of_truths(op: Any) -> records.Record:
     """The record of ``any`` or ``all``."""
     record = records.Record()
+    record.put_limit(op, _MOST)
     record.put(records.EXTRA, int(op.key == "all"))
     return record
