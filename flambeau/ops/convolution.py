@@ -177,8 +177,12 @@ def _canonicalize(
     return input, weight, bias, stride, padding, dilation, transposed, ints(output_padding, rank, "convolution", "output_padding"), groups
 
 
-# Their work is the number of multiply-adds, about, of which 12 take as long as an element of an element-wise operation.
-@native.part("_correlate", work="input.size * weight.size // max(weight.shape[1] * prod(stride), 1) // 12")
+# Their work is the number of multiply-adds, about, of which 12 take as long as an element of an element-wise operation. Zeros around the
+# input are multiplied, too, and may be most of it.
+_PADDED = "prod(input.shape[:2]) * prod(map(sum, zip(input.shape[2:], padding, padding)))"
+
+
+@native.part("_correlate", work=f"{_PADDED} * weight.size // max(weight.shape[1] * prod(stride), 1) // 12")
 def _correlated(
     input: np.ndarray, weight: np.ndarray, bias: Any, stride: Ints, padding: Ints, dilation: Ints, groups: int, last: bool
 ) -> np.ndarray:

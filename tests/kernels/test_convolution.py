@@ -228,6 +228,20 @@ def test_same_bits_for_any_number_of_threads(layout: str, band: bool, tiles: boo
                 assert np.array_equal(array, other[name]), name
 
 
+def test_zeros_around_small_inputs_are_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library's threads, which have other bits, are not left with what looks like little to do."""
+    monkeypatch.setattr(convolution, "_plans", plans := {})
+    x, weight = torch.randn(1, 40, 1, 5, 2), torch.randn(7, 40, 5, 3, 3)
+    result = F.conv3d(x, weight, None, (3, 1, 1), 6, (1, 1, 2))
+    assert plans
+    plans.clear()
+    with native.disabled():
+        wanted = F.conv3d(x, weight, None, (3, 1, 1), 6, (1, 1, 2))
+    torch.testing.assert_close(result, wanted, rtol=1e-4, atol=1e-4)
+    F.conv2d(x[:, :1, 0], weight[:1, :1, 0], None, 1, 1)
+    assert not plans
+
+
 @pytest.mark.parametrize("last", [False, True])
 def test_result_lies_as_the_input(last: bool) -> None:
     case = Case(2, 1, 3, 4, (3, 3), (1, 1), (1, 1), (1, 1), (7, 7), "last" if last else "planes")
