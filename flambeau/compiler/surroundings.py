@@ -28,7 +28,7 @@ import sys
 import threading
 import types
 from collections import deque
-from collections.abc import Callable, Collection, Container, Iterable
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,8 @@ _VALUES = (*PLAIN, Tensor)
 _MOST = 20_000  # objects: beyond that a program is not watched, and so not compiled
 _DEEPEST = 8
 _COMPREHENSIONS = frozenset(("<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>"))  # parts of functions that have been seen
+_FEW = 16  # functions of equal code that are all watched, whichever of them runs
+_NOTHING = object()
 _SHORT = 64  # elements of a dict or set that are all compared before each call, whatever they are
 _COMPUTED = frozenset(("getattr", "vars", "__dict__", "attrgetter"))  # by which code reads attributes whose names it does not have
 
@@ -168,6 +170,20 @@ def _same(a: Any, b: Any) -> bool:
     return a.__class__ is tuple and len(a) == len(b) and all(map(_same, a, b))
 
 
+def _of_frame(functions: Sequence[types.FunctionType], values: dict[str, Any]) -> list[types.FunctionType]:
+    """Those of equal functions whose variables of other functions hold what a frame has in them: it is a call of one of them."""
+
+    def contents(function: types.FunctionType) -> Iterator[Any]:
+        for cell in function.__closure__ or ():
+            try:
+                yield cell.cell_contents
+            except ValueError:  # nothing yet
+                yield _NOTHING
+
+    held = [values.get(name, _NOTHING) for name in functions[0].__code__.co_freevars]
+    return [function for function in functions if all(map(operator.is_, contents(function), held))]
+
+
 def _is_compared(values: Collection[Any]) -> bool:
     """Whether all elements of a dict or set are compared before each call: no large registry of objects, which others may add to."""
     return len(values) <= _SHORT or all(isinstance(each, _VALUES) for each in values)
@@ -202,7 +218,8 @@ class Surroundings:
         self.modules: dict[int, Module] = {}
         self.places: list[Place] = []
         self.reason: str | None = None
-        self._codes: set[types.CodeType] = set()
+        self._codes: dict[tuple[int, int], Any] = {}  # code of the program by its id and that of its globals: equal code may have others
+        self._passed: dict[tuple[int, int], Any] = {}  # code that has been seen running and is of no interest
         self._names: set[Any] = set()
         self._keep: dict[int, Any] = {}
         self._scopes: set[tuple[types.ModuleType, frozenset[Any]]] = set()
@@ -216,7 +233,6 @@ class Surroundings:
         self.visit(function)
         for value in (*args, *kwargs.values()):
             self._argument(value)
-        self._passed: set[types.CodeType] = set()  # code that has been seen running and is of no interest
 
     # -- while it runs ----------------------------------------------------------------------------------------------------------
     def __enter__(self) -> Surroundings:
@@ -238,15 +254,16 @@ class Surroundings:
     def _event(self, frame: Any, event: str, arg: Any) -> None:
         if event == "call":
             code = frame.f_code
-            if code in self._passed:
+            key = id(code), id(frame.f_globals)
+            if key in self._passed:
                 return
             if code.co_name == "__init__" and code.co_varnames:
                 made = frame.f_locals.get(code.co_varnames[0])
                 self._new[id(made)] = made
-            elif code in self._codes or _is_of_library(frame.f_globals.get("__name__")):
-                self._passed.add(code)
+            elif key in self._codes or _is_of_library(frame.f_globals.get("__name__")):
+                self._passed[key] = code, frame.f_globals
                 return
-            if code not in self._codes and not _is_of_library(frame.f_globals.get("__name__")):
+            if key not in self._codes and not _is_of_library(frame.f_globals.get("__name__")):
                 self._enter(frame, code)
         elif event == "c_call" and self.reason is None:
             module, name = getattr(arg, "__module__", None), getattr(arg, "__name__", "")
@@ -261,9 +278,9 @@ class Surroundings:
         """A function of the program begins for the first time."""
         if _is_importing(frame) or _is_collecting(frame):
             return
-        self._codes.add(code)
-        functions = self._closures.get(code, ())
-        for function in functions[:16]:
+        self._codes[id(code), id(frame.f_globals)] = code, frame.f_globals
+        functions = self._closures.get(code, [])
+        for function in functions if len(functions) <= _FEW else _of_frame(functions, frame.f_locals):
             self._closure(function)
         if code.co_freevars and not functions and code.co_name not in _COMPREHENSIONS:
             self._inner(code, frame.f_locals)
@@ -428,8 +445,9 @@ class Surroundings:
             return
         self._closure(function)
         self._defaults(function)
-        if function.__code__ not in self._codes:
-            self._codes.add(function.__code__)
+        key = id(function.__code__), id(function.__globals__)
+        if key not in self._codes:
+            self._codes[key] = function.__code__, function.__globals__
             self._code(function.__code__, function.__globals__, None)
         wrapped = getattr(function, "__wrapped__", None)
         if wrapped is not None:

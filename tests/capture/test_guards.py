@@ -15,6 +15,7 @@ import os
 import sys
 import threading
 import types
+import weakref
 from typing import Any
 
 import numpy as np
@@ -610,3 +611,35 @@ def test_programs_are_for_one_precision_of_products() -> None:
     finally:
         torch.set_float32_matmul_precision("highest")
     assert len(programs(compiled)) == 2
+
+
+def test_equal_code_of_other_globals_is_another_function() -> None:
+    spaces: list[dict[str, Any]] = [{"k": float(i), "__name__": f"program{i}"} for i in range(2)]
+    for space in spaces:
+        exec("def f(x):\n    return x * k\n", space)  # noqa: S102
+    compiled = torch.compile(lambda x: spaces[0]["f"](x) + spaces[1]["f"](x))
+    x = torch.ones(3)
+    for place, value in ((1, 10.0), (0, 5.0), (1, 2.0)):
+        compiled(x)
+        spaces[place]["k"] = value
+        assert torch.equal(compiled(x), x * sum(space["k"] for space in spaces))
+
+
+def test_one_of_many_equal_functions_is_told_by_what_it_holds() -> None:
+    def made(k: float) -> tuple[Any, Any]:
+        def scaled(x: Any) -> Any:
+            return x * k
+
+        def change(value: float) -> None:
+            nonlocal k
+            k = value
+
+        return scaled, change
+
+    pairs = [made(float(i)) for i in range(40)]
+    reference = weakref.ref(pairs[26][0])
+    compiled = torch.compile(lambda x: reference()(x))
+    x = torch.ones(3)
+    assert all(torch.equal(compiled(x), x * 26) for _ in range(3))
+    pairs[26][1](7.0)
+    assert torch.equal(compiled(x), x * 7)

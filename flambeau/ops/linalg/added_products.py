@@ -97,7 +97,7 @@ def _check_mv(a: Any, b: Any) -> None:
         "mat1": lambda grad, mat2, alpha: mm(_scaled(grad, alpha), conj(mat2).t()),
         "mat2": lambda grad, mat1, alpha: mm(conj(mat1).t(), _scaled(grad, alpha)),
     },
-    work="mat1.size",
+    work="8 * mat1.size",
     aten="addmm",  # without the overloads that say what dtype to add up in
     autocast="narrow",
     in_bfloat16=True,
@@ -167,7 +167,7 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any 
         "batch1": lambda grad, batch2, alpha: matmul(_scaled(grad, alpha), conj(batch2).transpose(1, 2)),
         "batch2": lambda grad, batch1, alpha: matmul(conj(batch1).transpose(1, 2), _scaled(grad, alpha)),
     },
-    work="batch1.size",
+    work="8 * batch1.size",
     out=SILENT,
     aten="addbmm",
     autocast="narrow",
@@ -203,7 +203,7 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alph
         "batch1": lambda grad, batch2, alpha: bmm(_scaled(grad, alpha), conj(batch2).transpose(1, 2)),
         "batch2": lambda grad, batch1, alpha: bmm(conj(batch1).transpose(1, 2), _scaled(grad, alpha)),
     },
-    work="batch1.size",
+    work="8 * batch1.size",
     aten="baddbmm",
     autocast="narrow",
 )
