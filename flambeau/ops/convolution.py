@@ -178,7 +178,7 @@ def _canonicalize(
 
 
 # Their work is the number of multiply-adds, about, of which 12 take as long as an element of an element-wise operation. Zeros around the
-# input are multiplied, too, and may be most of it.
+# input, or between what is spread, are multiplied, too, and may be most of it.
 _PADDED = "prod(input.shape[:2]) * prod(map(sum, zip(input.shape[2:], padding, padding)))"
 
 
@@ -189,7 +189,7 @@ def _correlated(
     return _finished(correlate(input, weight, stride, padding, padding, dilation, groups), bias, last)
 
 
-@native.part("_spread", work="input.size * weight.size // len(weight) // 12")
+@native.part("_spread", work="max(input.size, len(input) * len(weight) * prod(spatial) // prod(stride)) * weight.size // len(weight) // 12")
 def _spread(
     input: np.ndarray, weight: np.ndarray, bias: Any, spatial: Ints, stride: Ints, padding: Ints, dilation: Ints, groups: int, last: bool
 ) -> np.ndarray:

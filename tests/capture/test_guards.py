@@ -616,7 +616,7 @@ def test_programs_are_for_one_precision_of_products() -> None:
 def test_equal_code_of_other_globals_is_another_function() -> None:
     spaces: list[dict[str, Any]] = [{"k": float(i), "__name__": f"program{i}"} for i in range(2)]
     for space in spaces:
-        exec("def f(x):\n    return x * k\n", space)  # noqa: S102
+        exec("def f(x):\n    return x * k\n", space)
     compiled = torch.compile(lambda x: spaces[0]["f"](x) + spaces[1]["f"](x))
     x = torch.ones(3)
     for place, value in ((1, 10.0), (0, 5.0), (1, 2.0)):
