@@ -242,6 +242,17 @@ def test_what_was_unused_longest_goes_first(here, monkeypatch):
     assert {path.name for path in here.iterdir()} == {"notes.txt", "new.image", *[f"{i:040}.image" for i in (0, 2, 3, 4)]}
 
 
+def test_trimming_goes_on_where_another_process_removed_a_file(here, monkeypatch):
+    content = whole(b"c" * 100)
+    for i in range(3):
+        cache.write(f"{i:040}", content)
+    (here / f"{0:040}.image").unlink()
+    (here / f"{0:040}.image").symlink_to(here / "removed")  # whose status cannot be had
+    monkeypatch.setattr(cache, "LIMIT", len(content))
+    cache._trim(os.fspath(here))
+    assert sorted(path.name[-7:] for path in here.iterdir())[0] == "0.image" and len(list(here.iterdir())) == 2
+
+
 def test_clear(here):
     for i in range(3):
         cache.write(f"{i:040}", whole(b"code"))

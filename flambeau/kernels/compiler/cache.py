@@ -13,6 +13,7 @@ import itertools
 import os
 import time
 import warnings
+from contextlib import suppress
 from functools import cache
 
 from ...core.calls.interruption import pass_on
@@ -110,20 +111,20 @@ def write(key: str, content: bytes) -> None:
 def _trim(place: str) -> None:
     """Remove what was unused longest until the directory is within ``LIMIT``."""
     entries = []
-    for entry in os.scandir(place):
-        if entry.name.startswith(UNFINISHED) and entry.stat().st_mtime < time.time() - ABANDONED:
-            os.unlink(entry.path)  # of a process that was killed while writing
-        elif entry.name.endswith(".image"):
-            status = entry.stat()
-            entries.append((status.st_mtime, status.st_size, entry.path))
+    with os.scandir(place) as found:
+        for entry in found:
+            with suppress(FileNotFoundError):  # another process removed it first, or gave it its name
+                if entry.name.startswith(UNFINISHED) and entry.stat().st_mtime < time.time() - ABANDONED:
+                    os.unlink(entry.path)  # of a process that was killed while writing
+                elif entry.name.endswith(".image"):
+                    status = entry.stat()
+                    entries.append((status.st_mtime, status.st_size, entry.path))
     total = sum(size for _, size, _ in entries)
     for _, size, path in sorted(entries):
         if total <= LIMIT:
             return
-        try:
+        with suppress(FileNotFoundError):
             os.unlink(path)
-        except FileNotFoundError:
-            pass  # another process removed it first
         total -= size
 
 
