@@ -545,6 +545,17 @@ def test_calls_that_raise_leave_behind_what_eager_calls_leave(name: str, place: 
                 assert (one.grad is None) == (two.grad is None) and (one.grad is None or torch.equal(one.grad, two.grad))
 
 
+@pytest.mark.parametrize("divide", [lambda x, y: 8 // y, lambda x, y: x // y, lambda x, y: x % y, torch.fmod])
+def test_divisors_that_are_zero_are_seen_in_replays(divide: Any) -> None:
+    x, y = torch.arange(20_000), torch.tensor([1, 2] * 10_000)
+    compiled = torch.compile(lambda x, y: divide(x, y) + 1)
+    assert all(torch.equal(compiled(x, y), divide(x, y) + 1) for _ in range(3))
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+            compiled(x, y % 2)
+        assert torch.equal(compiled(x, y), divide(x, y) + 1)
+
+
 def test_code_of_backward_passes_is_guarded() -> None:
     factors, seen = [1.0], []
 
