@@ -138,7 +138,9 @@ def _attention(
     stages.append(stages[-1] if mask is None else stages[-1] + mask)
     stages.append(softcap * _torch("tanh", stages[-1] / softcap) if softcap > 0 else stages[-1])
     precise = stages[-1] if softmax_precision is None else stages[-1].to(dtype_of(softmax_precision))
-    stages.append(precise.softmax(-1).to(stages[-1].dtype))
+    # PyTorch's plain form is its own attention: rows of which no key is seen are 0 there, NaN in the other forms
+    is_plain = softcap == 0 and qk_matmul_output_mode == 0 and softmax_precision is None
+    stages.append((resolve("ops.aten", "_safe_softmax")(precise, -1) if is_plain else precise.softmax(-1)).to(stages[-1].dtype))
     result = stages[-1] @ value
     if is_flat:
         result = result.transpose(1, 2).flatten(2)

@@ -41,6 +41,13 @@ def test_attention_is_its_stages(softcap: float) -> None:
     torch.testing.assert_close(of_flat, result.transpose(1, 2).flatten(2), rtol=1e-5, atol=1e-6, check_stride=False)
 
 
+def test_rows_that_see_no_key_are_zero_in_the_plain_form_alone() -> None:
+    x, mask = torch.ones(1, 2, 3, 4), torch.tensor([[True], [False], [True]]).expand(3, 3)
+    assert torch.equal(attention(x, x, x, mask)[0], x * mask[:, :1])
+    for options in ({"qk_matmul_output_mode": 1}, {"softmax_precision": 1}):
+        assert torch.equal(attention(x, x, x, mask, **options)[0].isnan()[0, 0], ~mask[:, :1].expand(3, 4))
+
+
 def test_attention_looks_at_the_past_and_not_ahead() -> None:
     torch.manual_seed(0)
     q, k, v, past_k, past_v = heads(2, 3, 4), heads(2, 3, 4), heads(2, 3, 4), heads(2, 2, 4), heads(2, 2, 4)
