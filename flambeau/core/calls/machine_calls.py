@@ -1,4 +1,4 @@
-"""Machine code takes over from generated wrappers after some 10,000 calls, so that short programs pay nothing for it.
+"""Machine code takes over from generated wrappers after some 30,000 calls, so that short programs pay nothing for it.
 
 A wrapper is a Python function, and stays the same object. When machine code is there, the function's code is exchanged for one that asks it
 first: a built-in function that answers None for a call that is not usual, which the lines behind it do as before.
@@ -38,9 +38,8 @@ _finders: list[Callable[..., Any]] = []  # what gives the built-in function of a
 _kept: list[Any] = []
 engines: list[Any] = []  # what runs usual backward passes, once it is there; see ``autograd.engine.run_backward``
 exchanged: list[tuple[Any, Any, Any]] = []  # wrappers, their code without machine code and with it
-kept_codes: list[
-    dict[Any, CodeType]
-] = []  # while machine code is loaded: codes with it that were compiled before, by what they are made of
+# While machine code is loaded: codes with it that were compiled before, by what they are made of.
+kept_codes: list[dict[Any, CodeType]] = []
 
 
 class Offer:
