@@ -99,6 +99,14 @@ def program_of(nodes: Sequence[Node], inputs: Sequence[Value], outputs: Sequence
     return program
 
 
+_DIVISIONS = frozenset(("floor_divide", "remainder", "fmod", "_divide_rounded"))
+
+
+def divides_integers(node: Node) -> bool:
+    """Whether a node raises where a divisor is zero; kernels look for zeros before they run."""
+    return node.kind == "op" and node.op.name in _DIVISIONS and any(value.dtype.kind in "iu" for value in node.inputs())
+
+
 _known: dict[Any, bool] = {}
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from types import FunctionType
 
-from .elementwise import has_program
+from .elementwise import divides_integers, has_program
 from .graph import Graph, Node, Value
 from .rowwise import Frame, fits, frame_of
 
@@ -26,7 +26,6 @@ __all__ = ["PRODUCTS", "factors", "fused", "may_refuse", "ordered", "predecessor
 
 LARGEST = 24  # members of a group
 ARRAYS = 14  # that a group reads and writes: each is a stream of memory that the processor has to follow
-_DIVISIONS = frozenset(("floor_divide", "remainder", "fmod", "_divide_rounded"))
 _OF_MATRICES = frozenset(
     f"linalg.{name}" for name in "cholesky_factors decompositions inverses least_squares linear_systems low_rank lu_factors".split()
 )  # modules
@@ -97,9 +96,9 @@ def may_refuse(node: Node) -> bool:
 def _refuses(node: Node) -> bool:
     if node.kind != "op":
         return node.kind == "call" and node.random and node.op.__class__ is FunctionType  # draws by weights that are looked at
-    whole = any(value.dtype.kind in "iu" for value in node.inputs())
     if node.op.elementwise:
-        return whole and node.op.name in _DIVISIONS
+        return divides_integers(node)
+    whole = any(value.dtype.kind in "iu" for value in node.inputs())
     package, _, family = node.op.kernel.__module__.partition(".ops.")
     return whole or family in _OF_MATRICES or node.op.name in _OF_RANGES or package.partition(".")[0] != __name__.partition(".")[0]
 

@@ -51,8 +51,8 @@ def by_rule(trial: Trial, node: Node) -> bool:
         inputs = list(dict.fromkeys(node.inputs()))
         if run_program(trial, program_of([node], inputs, node.outs), inputs, node.outs, node):
             return True
-    elif node.op.elementwise and node.outs[0].dtype.kind in "iu":
-        return False  # a division, whose kernel looks for zeros first: launches that were seen for some divisors are not for all
+    elif elementwise.divides_integers(node):
+        return False  # its kernel looks for zeros first: launches that were seen for some divisors are not for all
     rule = RULES.get(node.op.key)
     if rule is None or not rule(trial, node):
         found, made = _captured(trial, node)
