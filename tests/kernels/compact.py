@@ -399,6 +399,12 @@ def _convolutions_of_few_channels() -> Any:
     return results
 
 
+@case("convolutions of small images")
+def _convolutions_of_small_images() -> Any:
+    x, w = leaf(8, 64, 3, 4), leaf(70, 64, 3, 3)
+    return grads(F.conv2d(x, w, leaf(70), padding=1), x, w) + grads(F.conv2d(x, w, stride=2, padding=1), x, w)
+
+
 @case("transposed convolution")
 def _transposed() -> Any:
     x, w = leaf(2, 6, 9, 11), leaf(6, 5, 3, 3)

@@ -26,7 +26,7 @@ from ..compiler import target as targets
 from ..compiler.language import ELEMENTS, FLOATS
 from ..compiler.memory import empty
 from ..compiler.pool import pool
-from . import channels_last, depthwise, tiled_convolution, volumes, window_blocks
+from . import channels_last, columns, depthwise, tiled_convolution, volumes, window_blocks
 from .gemm import multiply, own_plan
 from .microkernel import strides_of
 from .window_blocks import LeftToOthersError, table_of, window_table
@@ -64,6 +64,19 @@ def _tiled_product(
         return window_blocks.product(x, by_weight, table, step, out, groups, channels)
 
     return tiled_convolution.product(x, by_weight, table, step, out, groups, channels, plain)
+
+
+def _column_product(
+    x: np.ndarray, weight: np.ndarray, table: np.ndarray, step: Pair, out: np.ndarray, groups: int
+) -> Callable[..., None] | None:
+    """The same by columns, where that is quickest."""
+    if groups > 1 or not weight.flags.c_contiguous:
+        return None
+    windows = columns.windows_of(x, weight.shape, table, step, out.shape[2:])
+    if windows is None:
+        return None
+    other = tiled_convolution.least_cost(x, table, step, out, groups, weight.shape[1])
+    return columns.product(x, windows) if windows.forward_cost < columns.WORTH * other else None
 
 
 # -- layouts ----------------------------------------------------------------------------------------------------------------------
@@ -189,7 +202,8 @@ def _correlation(x: np.ndarray, weight: np.ndarray, stride: Any, padding: Any, d
         if is_depthwise:
             part = depthwise.convolution(x, by[0], table, step, out)
         else:
-            part = _tiled_product(x, by_weight, table, step, out, groups, channels)
+            part = None if are_matrices else _column_product(x, weight, table, step, out, groups)
+            part = part or _tiled_product(x, by_weight, table, step, out, groups, channels)
             if part is None:
                 _require_wide(x)
                 if are_matrices:
@@ -262,7 +276,14 @@ def _spreading(
     if not stays_last and last and groups == kh == kw == sy == sx == 1 and py == px == 0 and _is_last(grad):
         return partial(_each_place, False)
     if not stays_last:
-        parts = parts_of(_planes(grad), empty(shape, dtype), False)
+        grad, out = _planes(grad), empty(shape, dtype)
+        pieces = [(out[where], tables[place]) for where, place in zip(wheres, seen, strict=True)]
+        table = window_table((kh, kw), (py, px), (ey, ex), (0, 0))
+        whole = _column_gradient(grad, weight, table, (sy, sx), out, pieces) if groups == 1 and not is_depthwise else None
+        if whole is None:
+            parts = parts_of(grad, out, False)
+        else:
+            parts, seen, wheres = [whole], places, [(slice(None),) * 4]
 
     def run(grad: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
         bias = zeros if bias is None else np.ascontiguousarray(bias, zeros.dtype)
@@ -274,6 +295,17 @@ def _spreading(
         return out if stays_last else _in_layout(out, last)
 
     return run
+
+
+def _column_gradient(
+    grad: np.ndarray, weight: np.ndarray, table: np.ndarray, step: Pair, out: np.ndarray, pieces: list[tuple[np.ndarray, np.ndarray]]
+) -> Callable[..., None] | None:
+    """Function of (grad, weight, out, bias) for the whole input gradient, by columns; None where ``pieces``, by tables, are quicker."""
+    windows = columns.windows_of(grad, weight.shape, table, step, grad.shape[2:])
+    if windows is None or not weight.flags.c_contiguous:
+        return None
+    other = sum([tiled_convolution.least_cost(grad, taps, (1, 1), piece, 1, len(weight)) for piece, taps in pieces])
+    return columns.input_gradient(grad, windows, out.shape[2:]) if windows.input_cost < columns.WORTH * other else None
 
 
 @lru_cache(maxsize=1024)
@@ -303,12 +335,28 @@ def _weight_gradient(x: np.ndarray, grad: np.ndarray, kernel_size: Any, stride: 
         _require_wide(x)
         by_plane = depthwise.weight_gradient(_planes(x), _planes(grad), table, step)
         return lambda x, grad: by_plane(_planes(x), _planes(grad)).reshape(shape)
+    by_columns = _column_sums(x, grad, table, step, groups, shape)
+    if by_columns is not None:
+        return by_columns
     compute = _tiled_gradient(_packable(x), _packable(grad), table, step, groups, shape)
     if compute is not None:
         return lambda x, grad: compute(_packable(x), _packable(grad))
     _require_wide(x)
     sums = window_blocks.sums(_planes(x), _planes(grad), table, step, groups, shape)
     return lambda x, grad: sums(_planes(x), _planes(grad))
+
+
+def _column_sums(
+    x: np.ndarray, grad: np.ndarray, table: np.ndarray, step: Pair, groups: int, shape: tuple[int, ...]
+) -> window_blocks.Sums | None:
+    """The weight gradient by columns, where that is quickest."""
+    if groups > 1 or _is_last(x) or _is_last(grad):
+        return None
+    windows = columns.windows_of(x, shape, table, step, grad.shape[2:])
+    if windows is None:
+        return None
+    other = tiled_convolution.least_sums_cost(x, grad, table, step, groups)
+    return columns.weight_gradient(x, grad, windows, shape) if windows.weight_cost < columns.WORTH * other else None
 
 
 def _packable(array: np.ndarray) -> np.ndarray:

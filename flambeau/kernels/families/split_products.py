@@ -109,14 +109,17 @@ def pays(m: int, n: int, inner: int, count: int = 1, finishes: bool = False, par
     Args:
         finishes: whether the other kernels do more with the results before these are in memory.
     """
+    own, other = picoseconds(m, n, inner, count, parts)
+    return min(m, n, inner) >= 16 and own + (FINISHED * m * n if finishes else 0) < other
+
+
+def picoseconds(m: int, n: int, inner: int, count: int = 1, parts: int = 3) -> tuple[float, float]:
+    """Time of one of ``count`` products on one core, and its time by other kernels, or by the library."""
     blocks, work, packed = _up(m, LINES) * _up(n, LINES), m * n * inner, (m + n) * inner
-    if min(m, n, inner) < 16:
-        return False
     other = OTHER_BY_LIBRARY if work > LIBRARY else OTHER_OF_HALVES if count == 1 and _is_whole(m, n, inner, 1) else OTHER
     by_place = 0 if _is_whole(m, n, inner, count) else 1 if packed <= CLOSE or _own(m, n, inner, count) is not None else 2
-    finished = FINISHED * m * n if finishes else 0
     multiplied = BLOCK_STORED * blocks + BLOCK_MULTIPLIED * blocks * _up(inner, DEPTH) * len(ORDER[parts]) // len(ORDER[3])
-    return STARTED[by_place] // count + multiplied + finished + PACKED[by_place] * packed < other * work
+    return STARTED[by_place] // count + multiplied + PACKED[by_place] * packed, other * work
 
 
 def _halves(m: int, n: int, inner: int, count: int) -> tuple[int, int]:

@@ -42,6 +42,7 @@ OUTPUTS = 32  # whose gradients are packed together
 VISITED = 400  # cycles of loading and storing the sums of a block
 TURNED = 1.2  # of a number that is packed
 JOINED = 1  # of one of a range's sums
+SUMS_TAKE = 1.5  # cycles of a weight gradient for each that is estimated; estimates are right beside each other
 SHARERS = 4  # processors that a weight gradient is divided for
 Sums = Callable[[np.ndarray, np.ndarray], np.ndarray]
 Run = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], None]
@@ -83,10 +84,18 @@ class _Sizes:
     width: int
     parts: int
 
-    @property
-    def products(self) -> int:
-        """Multiply-adds of each tap."""
-        return self.images * self.groups * self.outputs * self.channels * self.height * self.width
+    def plain_cost(self, taps: int) -> float:
+        """Cycles of a product without tiles."""
+        weights = self.weights(taps)
+        return weights * self.images * self.height * self.width / PLAIN + weights * PLAIN_WEIGHED
+
+    def plain_sums_cost(self, taps: int) -> float:
+        """The same of a weight gradient."""
+        weights = self.weights(taps)
+        return weights * self.images * self.height * self.width / PLAIN_SUMS + weights * PLAIN_JOINED
+
+    def weights(self, taps: int) -> int:
+        return self.groups * self.outputs * self.channels * taps
 
     @property
     def strips(self) -> int:
@@ -159,6 +168,33 @@ def _sees_whole_rows(x: np.ndarray, taps: np.ndarray, step: tuple[int, int], pla
     return depth is FLAT and step == (1, 1) and inside and place.x0 == 0 and place.pitch == out.shape[-1] == x.shape[-1]
 
 
+def _measure(
+    x: np.ndarray, table: np.ndarray, step: tuple[int, int], out: np.ndarray, groups: int, channels: int, depth: Depth = FLAT
+) -> tuple[_Sizes, _Cut | None]:
+    """The sizes of a product, and how it is divided if tiles pay."""
+    parts = _PARTS.get(ELEMENTS.get(x.dtype, ""), 3)
+    sizes = _Sizes(len(x) * depth.positions, groups, out.shape[1] // groups, channels, out.shape[-2], out.shape[-1], parts)
+    if not _has_tiles(x, table):
+        return sizes, None
+    cut = _cut(sizes, table, step)
+    return sizes, cut if cut is not None and _weighed(sizes, cut, table) <= WORTH * sizes.plain_cost(len(table)) else None
+
+
+def _has_tiles(x: np.ndarray, table: np.ndarray) -> bool:
+    return ELEMENTS.get(x.dtype, "") in _PARTS and len(table) > 0 and instructions() == "tiles"
+
+
+def _weighed(sizes: _Sizes, cut: _Cut, table: np.ndarray) -> float:
+    """A division's cost with that of packing the weight."""
+    return cut.cost + sizes.weights(len(table)) * WEIGHED
+
+
+def least_cost(x: np.ndarray, table: np.ndarray, step: tuple[int, int], out: np.ndarray, groups: int, channels: int) -> float:
+    """Cycles of a product, with tiles or without, whichever takes fewer."""
+    sizes, cut = _measure(x, table, step, out, groups, channels)
+    return sizes.plain_cost(len(table)) if cut is None else _weighed(sizes, cut, table)
+
+
 def product(
     x: np.ndarray,
     by_weight: tuple[int, int, int],
@@ -174,14 +210,8 @@ def product(
 
     ``other`` makes of ``x`` and ``out`` the function that computes it without tiles.
     """
-    element = ELEMENTS.get(x.dtype, "")
-    if element not in _PARTS or not len(table) or instructions() != "tiles":
-        return None
-    parts, count = _PARTS[element], len(table)
-    sizes = _Sizes(len(x) * depth.positions, groups, out.shape[1] // groups, channels, out.shape[-2], out.shape[-1], parts)
-    cut = _cut(sizes, table, step)
-    weights = groups * sizes.outputs * channels * count
-    if cut is None or cut.cost + weights * WEIGHED > WORTH * (sizes.products * count / PLAIN + weights * PLAIN_WEIGHED):
+    sizes, cut = _measure(x, table, step, out, groups, channels, depth)
+    if cut is None:
         return None
     launch = _launches(x, by_weight, table, step, out, sizes, cut, depth)
     otherwise: list[Run] = []
@@ -346,6 +376,24 @@ def _sums_by_rows(sizes: _Sizes, taps: np.ndarray, step: tuple[int, int], tall: 
     return cuts
 
 
+def _measure_sums(
+    x: np.ndarray, grad: np.ndarray, table: np.ndarray, step: tuple[int, int], groups: int, depth: Depth = FLAT
+) -> tuple[_Sizes, _SumCut | None]:
+    """The sizes of a weight gradient, and how it is divided if tiles pay."""
+    parts, channels = _PARTS.get(ELEMENTS.get(x.dtype, ""), 3), x.shape[1] * depth.layers // groups
+    sizes = _Sizes(len(x) * depth.positions, groups, grad.shape[1] // groups, channels, grad.shape[-2], grad.shape[-1], parts)
+    if not _has_tiles(x, table):
+        return sizes, None
+    cut = _sum_cut(sizes, table, step)
+    return sizes, cut if cut is not None and cut.cost <= WORTH * sizes.plain_sums_cost(len(table)) else None
+
+
+def least_sums_cost(x: np.ndarray, grad: np.ndarray, table: np.ndarray, step: tuple[int, int], groups: int) -> float:
+    """Cycles of a weight gradient, with tiles or without, whichever takes fewer."""
+    sizes, cut = _measure_sums(x, grad, table, step, groups)
+    return sizes.plain_sums_cost(len(table)) if cut is None else cut.cost * SUMS_TAKE
+
+
 def weight_gradient(
     x: np.ndarray,
     grad: np.ndarray,
@@ -360,15 +408,8 @@ def weight_gradient(
 
     ``other`` makes of ``x`` and ``grad`` the function that computes it without tiles.
     """
-    element = ELEMENTS.get(x.dtype, "")
-    if element not in _PARTS or not len(table) or instructions() != "tiles":
-        return None
-    parts, count = _PARTS[element], len(table)
-    channels = x.shape[1] * depth.layers // groups
-    sizes = _Sizes(len(x) * depth.positions, groups, grad.shape[1] // groups, channels, grad.shape[-2], grad.shape[-1], parts)
-    cut = _sum_cut(sizes, table, step)
-    weights = groups * sizes.outputs * sizes.channels * count
-    if cut is None or cut.cost > WORTH * (sizes.products * count / PLAIN_SUMS + weights * PLAIN_JOINED):
+    sizes, cut = _measure_sums(x, grad, table, step, groups, depth)
+    if cut is None:
         return None
     launch = _sum_launches(x, grad, table, step, shape, sizes, cut, depth)
     otherwise: list[Sums] = []
