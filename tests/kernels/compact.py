@@ -293,6 +293,23 @@ def _finished_products() -> Any:
     return results
 
 
+@case("factorisations")
+def _factorisations() -> Any:
+    results = []
+    for dtype in (torch.float32, torch.float64):
+        A, B = torch.randn(41, 41, dtype=dtype) + 30 * torch.eye(41, dtype=dtype), torch.randn(41, 5, dtype=dtype)
+        packed, pivots = torch.linalg.lu_factor(A)
+        results += [packed, pivots, torch.linalg.inv(A), torch.linalg.solve(A, B)]
+        results += [torch.linalg.lu_solve(packed, pivots, B, adjoint=adjoint) for adjoint in (False, True)]
+        for upper in (False, True):
+            root = torch.linalg.cholesky(A @ A.mT, upper=upper)
+            results += [root, torch.cholesky_inverse(root, upper), torch.cholesky_solve(B, root, upper)]
+            for unit in (False, True):
+                results += [torch.linalg.solve_triangular(A / 30 if unit else A, B, upper=upper, unitriangular=unit)]
+                results += [torch.linalg.solve_triangular(A.mT / 30 if unit else A, B.mT, upper=upper, unitriangular=unit, left=False)]
+    return results
+
+
 @case("creation")
 def _creation() -> Any:
     places = [torch.tril_indices(50, 61, -3), torch.triu_indices(40, 33, 2)]

@@ -16,7 +16,7 @@ import numpy as np
 from ...core.arrays.native import NoKernel, native
 from ..compiler.build import kernel
 from ..compiler.language import Builder, Value
-from . import small_matrices
+from . import blocks, elimination, roots, small_matrices, substitution
 from .blas import Library, alone, library
 
 _LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
@@ -25,6 +25,7 @@ CHUNK = 1 << 16  # operations that a chunk does, at least: some 20 us
 CALL = 1 << 10  # and what a call costs beside them
 CHUNKS = 64  # of a batch at most: each has room of its own to work in
 HALVED = 1 << 21  # operations from which on the right hand sides of one system are solved in two halves
+SEVERAL = 4  # right hand sides of one triangle from which on blocks are quicker than LAPACK
 OWN = 512  # rows from which on one matrix is left to the library's own threads
 
 Arrays = tuple[np.ndarray, ...]
@@ -205,9 +206,11 @@ def _factored(A: np.ndarray, letter: str, lead: tuple[int, ...] | None = None) -
 
 @native("_lu_factor")
 def lu_factor(A: np.ndarray) -> Arrays:
-    letter = _letter(A, "getrf")
+    letter, lead, own = _letter(A, "getrf"), A.shape[:-2], elimination.factors(A)
+    if own is not None:
+        rows, swaps, _, failures = own
+        return _matrices(blocks.in_columns(rows, A.shape[-2]), lead), swaps.reshape(*lead, -1), _failures(failures, lead)
     stack, pivots, info = _factored(A, letter)
-    lead = A.shape[:-2]
     return _matrices(stack, lead), pivots.astype(np.int32).reshape(*lead, -1), _failures(info, lead)
 
 
@@ -229,11 +232,20 @@ def _swaps(pivots: np.ndarray, lead: tuple[int, ...]) -> np.ndarray:
 
 def _pivots_of(A: np.ndarray) -> np.ndarray:
     """The diagonal of A's factor U, its first element with the sign of the rows' permutation."""
-    matrices, pivots, _ = lu_factor(A)
+    own, n = elimination.factors(A), A.shape[-1]
+    if own is None:
+        matrices, pivots, _ = lu_factor(A)
+    else:
+        matrices, pivots = own[0].array[:, :n, :n].reshape(*A.shape[:-2], n, n), own[1].reshape(A.shape[:-1])
     diagonal = matrices.diagonal(0, -2, -1).copy()
-    swapped = (pivots != np.arange(1, pivots.shape[-1] + 1)).sum(-1) % 2 == 1
+    swapped = (pivots != _numbers(n)).sum(-1) % 2 == 1
     diagonal[..., 0] = np.where(swapped, -diagonal[..., 0], diagonal[..., 0])
     return diagonal
+
+
+@lru_cache(maxsize=64)
+def _numbers(n: int) -> np.ndarray:
+    return np.arange(1, n + 1, dtype=np.int32)
 
 
 @native("linalg.det")
@@ -249,7 +261,18 @@ def slogdet(A: np.ndarray) -> Arrays:
 
 @native("_inverse")
 def inverse(A: np.ndarray) -> Arrays | None:
-    return solve(A, np.eye(A.shape[-1], dtype=A.dtype))
+    own = elimination.factors(A)
+    if own is None or own[3].any():
+        return solve(A, np.eye(A.shape[-1], dtype=A.dtype))
+    rows, pivots, order, _ = own
+    lead = A.shape[:-2]
+    return _matrices(substitution.solutions("inverse", rows, None, pivots, order), lead), np.zeros(lead, np.int32)
+
+
+def _own_rows(triangles: np.ndarray, B: np.ndarray) -> blocks.Rows | None:
+    """Matrices of one system each in padded rows; None where LAPACK is to solve with them."""
+    one = triangles.dtype == B.dtype and triangles.shape[:-2] == B.shape[:-2] and B.shape[-1] >= SEVERAL
+    return blocks.in_rows(triangles) if one else None
 
 
 @native("_lu_solve")
@@ -258,6 +281,10 @@ def lu_solve(factors: np.ndarray, pivots: np.ndarray, B: np.ndarray, adjoint: bo
     if not factors.size:
         return None
     lead = _lead(factors, B)
+    rows = _own_rows(factors, B)
+    if rows is not None:
+        places = np.ascontiguousarray(pivots, np.int32).reshape(-1, n)
+        return _matrices(substitution.solutions("transposed factors" if adjoint else "factors", rows, B, places), lead)
     swaps = _swaps(pivots, lead)
     X, cost = _stack(B, lead), 2 * n * n * columns
     halves = _parts(X, cost)
@@ -273,6 +300,10 @@ def solve(A: np.ndarray, B: np.ndarray) -> Arrays | None:
     if not A.size:
         return None
     lead = _lead(A, B)
+    own = elimination.factors(A) if A.shape[:-2] == B.shape[:-2] and A.dtype == B.dtype else None
+    if own is not None and not own[3].any():
+        rows, pivots, order, _ = own
+        return _matrices(substitution.solutions("factors", rows, B, pivots, order), lead), np.zeros(lead, np.int32)
     factors, pivots, info = _factored(A, letter)
     if A.shape[:-2] != lead:
         steps = np.broadcast_to(np.arange(len(factors)).reshape(A.shape[:-2]), lead).reshape(-1)
@@ -289,6 +320,11 @@ def solve_triangular(A: np.ndarray, B: np.ndarray, upper: bool, left: bool, unit
     if A.dtype != B.dtype:
         return None
     lead, size = _lead(A, B), A.shape[-1]
+    rows = _own_rows(A if left else A.swapaxes(-1, -2), B if left else B.swapaxes(-1, -2))
+    if rows is not None:
+        word = f"{'' if left else 'rows of '}{'unit ' if unitriangular else ''}{'upper' if upper is left else 'lower'}"
+        X = substitution.solutions(word, rows, B if left else B.swapaxes(-1, -2))
+        return _matrices(X, lead)
     by_rows = A.shape[:-2] == lead and A.flags.c_contiguous  # read as its transpose
     given = A.reshape(-1, size, size) if by_rows else _readable(A, lead)
     words = ("L" if left else "R", "U" if upper != by_rows else "L", "T" if by_rows else "N", "U" if unitriangular else "N")
@@ -302,9 +338,11 @@ def solve_triangular(A: np.ndarray, B: np.ndarray, upper: bool, left: bool, unit
 @native("_cholesky")
 def cholesky(A: np.ndarray, upper: bool) -> Arrays:
     letter, n = _letter(A, "potrf", "laset"), A.shape[-1]
-    lead, roots = A.shape[:-2], small_matrices.roots(A, upper)
-    if roots is not None:
-        return _matrices(roots, lead), np.zeros(lead, np.int32)
+    lead, own = A.shape[:-2], small_matrices.roots(A, upper)
+    if own is None:
+        own = roots.roots(A, upper)
+    if own is not None:
+        return _matrices(own, lead), np.zeros(lead, np.int32)
     stack = _stack(A)
     info = _integers(len(stack))
     _run(letter + "potrf", len(stack), n**3 // 3, "U" if upper else "L", n, stack, n, info)
@@ -317,7 +355,9 @@ def cholesky_solve(factor: np.ndarray, B: np.ndarray, upper: bool) -> np.ndarray
     letter, (n, columns) = _letter(B, "potrs"), B.shape[-2:]
     if factor.dtype != B.dtype:
         return None
-    lead = _lead(factor, B)
+    lead, rows = _lead(factor, B), _own_rows(factor, B)
+    if rows is not None:
+        return _matrices(substitution.solutions("upper root" if upper else "lower root", rows, B), lead)
     X, cost = _stack(B, lead), 2 * n * n * columns
     halves = _parts(X, cost)
     each = (n, halves.shape[1], _readable(factor, lead), n, halves, n, _integers(1))
@@ -327,7 +367,9 @@ def cholesky_solve(factor: np.ndarray, B: np.ndarray, upper: bool) -> np.ndarray
 
 @native("_cholesky_inverse")
 def cholesky_inverse(factor: np.ndarray, upper: bool) -> np.ndarray:
-    letter, n = _letter(factor, "potri"), factor.shape[-1]
+    letter, n, rows = _letter(factor, "potri"), factor.shape[-1], blocks.in_rows(factor)
+    if rows is not None:
+        return _matrices(substitution.solutions(f"inverse of {'upper' if upper else 'lower'} root", rows, None), factor.shape[:-2])
     stack = _stack(factor)
     _run(letter + "potri", len(stack), n**3, "U" if upper else "L", n, stack, n, _integers(1))
     mask, other = _triangle(n, n), stack.swapaxes(-1, -2).conj()
