@@ -6,7 +6,6 @@ from typing import Any
 
 from ..core import late as _late
 from ..core.profiling import is_profiled as _profiler_enabled  # noqa: F401 - by PyTorch's name
-from . import forward_ad, functional, graph
 from .anomaly import detect_anomaly, set_detect_anomaly
 from .api import backward, grad
 from .function import Function, NestedIOFunction
@@ -23,4 +22,4 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in ("DeviceType", "ProfilerActivity", "kineto_available"):
         return getattr(_late.from_above("profiler"), name)
-    return _late.submodule(__name__, name, ("profiler", "profiler_util"))
+    return _late.submodule(__name__, name, ("forward_ad", "functional", "graph", "profiler", "profiler_util"))

@@ -10,7 +10,6 @@ import numpy as np
 from ..core.late import from_above
 from ..core.tensor import Tensor, wrap
 from .api import grad
-from .forward_ad import dual_level, make_dual, unpack_dual
 
 
 def products(part: Callable[..., Any], args: Any, x: Tensor, vector: np.ndarray) -> list[np.ndarray]:
@@ -24,9 +23,10 @@ def _array(primal: Tensor, tangent: Tensor | None) -> np.ndarray:
 
 def tangents(part: Callable[..., Any], args: Any, along: Sequence[tuple[Tensor, Tensor]]) -> list[Any]:
     """The outputs of ``part`` as pairs of a value and its tangent, where some of its arguments have tangents."""
-    with dual_level():
-        duals = {id(x): make_dual(x, tangent) for x, tangent in along}
-        return [unpack_dual(output) for output in part(*[duals.get(id(arg), arg) for arg in args])]
+    modes = from_above("autograd.forward_ad")
+    with modes.dual_level():
+        duals = {id(x): modes.make_dual(x, tangent) for x, tangent in along}
+        return [modes.unpack_dual(output) for output in part(*[duals.get(id(arg), arg) for arg in args])]
 
 
 def jacobians(part: Callable[..., Any], args: Any, x: Tensor) -> list[np.ndarray]:

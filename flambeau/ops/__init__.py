@@ -11,8 +11,7 @@ from . import custom
 FAMILIES = (
     "arithmetic signs powers limits rounding comparison trigonometry exponential special activation softmaxes views parts conversion "
     "inplace indexing masks scatter rearrange inspection reduction creation ranges linalg.added_products statistics sorting linalg.norms "
-    "cumulative linalg.matrices linalg.contraction linalg.products extrema random gamma_numbers dropout convolution padding pooling "
-    "average_pooling normalization losses.loss losses.class_loss embedding joining quantization places from_data"
+    "cumulative linalg.matrices linalg.contraction linalg.products extrema random joining places from_data"
 ).split()
 
 for _family in FAMILIES:
@@ -21,7 +20,19 @@ for _family in FAMILIES:
         del globals()[_family]  # ``ops.scatter`` is the operation; its family stays reachable as ``flambeau.ops.scatter`` by import
 
 # Families that many programs never use, imported with the first use of one of their names -> the methods that they declare.
+# A name that is not known yet is looked for in this order.
 LATE = {
+    "dropout": "",
+    "embedding": "",
+    "convolution": "",
+    "padding": "",
+    "pooling": "",
+    "average_pooling": "",
+    "normalization": "",
+    "losses.loss": "",
+    "losses.class_loss": "",
+    "gamma_numbers": "",
+    "quantization": "dequantize int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme",
     "attention": "",
     "multi_head_attention": "",
     "recurrent": "",

@@ -16,12 +16,12 @@ from ..core.arrays.kinds import kind_of
 from ..core.calls.annotations import Tensor
 from ..core.calls.out import SILENT
 from ..core.calls.registry import composite, documented, method, op, view
-from ..core.checks import SymInt
 from ..core.layout import contiguous_format
 from ..core.shape import index_of, part_of, restrided, sizes_of, strided, with_strides, wrap_dim
 from ..core.state import grad_enabled
 from ..core.tape.history import check_writable, make_view, needs_grad, point_at, strided_node, take_geometry
 from ..core.tensor import Tensor as TensorType, storage_of
+from ..core.unknown import SymInt
 
 
 # -- parts --------------------------------------------------------------------------------------------------------------------

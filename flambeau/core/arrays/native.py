@@ -40,6 +40,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -240,6 +241,10 @@ def work_and_threshold(work: str | None, first: str) -> tuple[str | None, int]:
 
 
 # -- parts ----------------------------------------------------------------------------------------------------------------------------
+def _first_call(*arguments: Any) -> Any:
+    return compiled()(*arguments)  # type: ignore[name-defined]  # noqa: F821 - of the part whose code this still is
+
+
 class Part:
     """A part of operations that may run natively, as ``part`` declares it.
 
@@ -263,16 +268,21 @@ class Part:
         self.function = self._generated(names, f"{names[0]}.size" if compared is None else compared)
 
     def _generated(self, names: Sequence[str], work: str) -> Any:
-        is_small = f"{work} < threshold"
+        """A function whose code is compiled when it is first called: most programs use few of all parts."""
         scope: dict[str, Any] = {"__name__": self.reference.__module__, "prod": math.prod, "threshold": self.threshold}
-        scope.update(large=self.large, reference=self.reference)
-        if self.budget is not None:
-            scope["budget"], is_small = self.budget, f"not (budget.is_spent or budget.pays({work}))"
-        arguments = ", ".join(names)
-        source = f"def {self.reference.__name__}({arguments}):\n    return (reference if {is_small} else large)({arguments})"
-        exec(compile(source, f"{GENERATED}{self.reference.__name__}>", "exec"), scope)
-        function: Any = functools.update_wrapper(scope[self.reference.__name__], self.reference)
-        function.__defaults__, function.part = self.reference.__defaults__, self
+        scope.update(large=self.large, reference=self.reference, budget=self.budget)
+        is_small = f"{work} < threshold" if self.budget is None else f"not (budget.is_spent or budget.pays({work}))"
+        scope["compiled"] = functools.partial(self._compiled, ", ".join(names), is_small)
+        function: Any = functools.update_wrapper(FunctionType(_first_call.__code__, scope), self.reference)
+        function.part = self
+        return function
+
+    def _compiled(self, arguments: str, is_small: str) -> Any:
+        name, function = self.reference.__name__, self.function
+        source = f"def {name}({arguments}):\n    return (reference if {is_small} else large)({arguments})"
+        defined: dict[str, Any] = {}
+        exec(compile(source, f"{GENERATED}{name}>", "exec"), defined)
+        function.__defaults__, function.__code__ = self.reference.__defaults__, defined[name].__code__
         return function
 
     def pays(self, arguments: Sequence[Any]) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...core import late
 from ...core.arrays.native import NoKernel, NotNow
+from ...core.calls.interruption import GENERATED
 from . import target as targets
 from .arguments import Record, expressions_of, fields_of, slots_of
 from .language import Builder
@@ -94,13 +95,13 @@ def _launcher(first: str, fields: tuple[tuple[str, Any], ...]) -> Callable[..., 
     names = ", ".join(name for name, _ in fields)
     values = ", ".join(value for name, word in fields for value in expressions_of(word, name))
     scope: dict[str, Any] = {}
-    exec(
+    source = (
         f"def make(pool, address, pack, fixed, chunks):\n"
         f"    def launch({first}{names}):\n"
         f"        pool.launch(address, pack({values}) + fixed, chunks)\n"
-        f"    return launch\n",
-        scope,
+        f"    return launch\n"
     )
+    exec(compile(source, f"{GENERATED}launch>", "exec"), scope)
     return scope["make"]
 
 
