@@ -216,7 +216,7 @@ def _run(program: Program, shape: tuple[int, ...], inputs: list[Layout], outputs
         return None
     arrays: list[tuple[int, Any]] = list(enumerate(numbers))
     if is_flat:
-        size = max(size, -(-total // pool.threads) + 1023 & -1024)
+        size = pointwise.stretch(total, size, pool.threads)
         more: tuple[int, ...] = (total, size)
         chunks = -(-total // size)
     else:

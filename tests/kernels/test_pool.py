@@ -41,6 +41,19 @@ def square_chunks(k):
     k.for_chunks(chunk)
 
 
+@kernel
+def order_of_chunks(k):
+    """Number the chunks as they come, by a count in the last place."""
+    x, last = k.array(), k.integer()
+
+    def chunk(c):
+        count = k.load(x, last, "i64")
+        k.store(count, x, c, "i64")
+        k.store(count + 1, x, last, "i64")
+
+    k.for_chunks(chunk)
+
+
 @pytest.fixture(autouse=True)
 def threads_as_before():
     before = pool.threads
@@ -66,6 +79,19 @@ def test_every_chunk_runs_once(threads, chunks):
     x = np.zeros(chunks + 1, np.int64)
     count_chunks()(chunks, id(x))
     assert (x[:chunks] == 1).all() and x[chunks] == 0
+
+
+def test_a_thread_alone_goes_upwards_and_downwards_in_turn():
+    """So that a pass over memory begins with what the one before has left in the processor's cache."""
+    pool.set_threads(1)
+    run, x = order_of_chunks(), np.zeros((4, 101), np.int64)
+    for row in x:
+        run(100, id(row), 100)
+        run(1, id(np.zeros(2, np.int64)), 1)  # a single chunk is no turn
+    assert (np.sort(x[:, :100]) == np.arange(100)).all()
+    upwards = [(np.diff(row[:100]) == 1).all() for row in x]
+    assert upwards in ([True, False, True, False], [False, True, False, True])
+    assert all(row[99] < 10 and row[0] > 90 for row, up in zip(x, upwards) if not up)
 
 
 @pytest.mark.parametrize(("threads", "launches"), [(1, 5000), (2, 20000), (3, 3000), (8, 1000)])

@@ -8,7 +8,7 @@
 ;       an array
 ;   24  sleepers: how many workers sleep
 ;   32  limit: of threads that may run a kernel
-;   40  busy: whether there is a job
+;   40  busy: whether there is a job; then whether the next job that a thread does alone goes upwards
 ;   48  count: of workers
 ;   56  of this process: the class of arrays, the functions by which a launch lets other Python threads run (two) and raises, the error that
 ;       it raises, and the error's words
@@ -43,9 +43,24 @@ look:
   %some = icmp ult i64 %gone, %units
   br i1 %some, label %try, label %none
 try:
-  %from_back0 = sub i64 %units, %back
-  %from_back = sub i64 %from_back0, 1
-  %unit = select i1 %is_back, i64 %from_back, i64 %front
+; outside in: as many units from the end as are gone there; inside out: as many from the middle, and then the other half from its far end
+  %count = select i1 %is_back, i64 %back, i64 %front
+  %units_up = add i64 %units, 1
+  %lower = lshr i64 %units_up, 1
+  %upper = sub i64 %units, %lower
+  %half = select i1 %is_back, i64 %upper, i64 %lower
+  %own0 = sub i64 %half, %count
+  %own = sub i64 %own0, 1
+  %beyond = sub i64 %count, %half
+  %final = sub i64 %units, 1
+  %other = sub i64 %final, %beyond
+  %is_own = icmp ult i64 %count, %half
+  %inner = select i1 %is_own, i64 %own, i64 %other
+  %turn = and i64 %ticket, 8589934592
+  %is_outside_in = icmp eq i64 %turn, 0
+  %from_front = select i1 %is_outside_in, i64 %count, i64 %inner
+  %from_back = sub i64 %final, %from_front
+  %unit = select i1 %is_back, i64 %from_back, i64 %from_front
   %following = add i64 %ticket, %step
   %swap = cmpxchg ptr %record, i64 %ticket, i64 %following seq_cst seq_cst
   %taken = extractvalue { i64, i1 } %swap, 1
@@ -137,8 +152,31 @@ ask:
   br i1 %mine, label %launch, label %serial
 serial:
   %array_class = load ptr, ptr %class_at, align 8
+  br i1 %one_chunk, label %upwards, label %turn
+turn:
+  %turn_at = getelementptr i64, ptr %record, i64 41
+  %turned = load atomic i64, ptr %turn_at monotonic, align 8
+  %is_upwards = icmp ne i64 %turned, 0
+  %next_turn = zext i1 %is_upwards to i64
+  %next_turned = xor i64 %next_turn, 1
+  store atomic i64 %next_turned, ptr %turn_at monotonic, align 8
+  br i1 %is_upwards, label %upwards, label %downwards
+upwards:
   %status = call i64 %function(ptr %arguments, i64 0, i64 %chunks, ptr %array_class)
   ret i64 %status
+downwards:
+  %sixteenth = lshr i64 %chunks, 4
+  %stretch = add i64 %sixteenth, 1
+  br label %down
+down:
+  %end = phi i64 [%chunks, %downwards], [%begin, %down]
+  %is_last = icmp ule i64 %end, %stretch
+  %before = sub i64 %end, %stretch
+  %begin = select i1 %is_last, i64 0, i64 %before
+  %down_status = call i64 %function(ptr %arguments, i64 %begin, i64 %end, ptr %array_class)
+  br i1 %is_last, label %down_there, label %down
+down_there:
+  ret i64 %down_status
 launch:
   %old = load atomic i64, ptr %record monotonic, align 8
   %epoch = lshr i64 %old, 32

@@ -16,7 +16,15 @@ Python threads and cannot delay its exit.  A launch hands out the chunks of one 
 A chunk can only be taken under the epoch whose job was read, so a worker that comes late finds nothing and harms nothing, and the caller
 waits for chunks, never for workers: where a worker sleeps or is descheduled, the caller does its chunks itself.  Which thread runs a
 chunk does not matter to the result, because chunks are cut by size alone.  It matters to the time: as one works from the front and
-the other from the back, each core meets the same part of an array again in the next operation, and finds it in its own caches.
+the other from the back, each core meets the same part of an array again in the next operation, and finds it in its own caches.  Of a
+part that is larger than its cache a core would find nothing there, were it to begin at the same end again.  So every other job goes the
+other way, from the middle to the ends, and what the job before has read and written last comes first:
+
+      chunks          0  1  2  3 | 4  5  6  7
+      one job         1> 2> 3> 4> <4 <3 <2 <1      the caller from the front, a worker from the back
+      the next one   <4 <3 <2 <1   1> 2> 3> 4>     each behind its end goes on at the far end of the other's half
+
+A job that a thread does alone goes upwards and downwards in turn.
 
 A second caller (another Python thread, while a job runs) runs all its chunks itself.  After a fork the child starts with no workers.
 

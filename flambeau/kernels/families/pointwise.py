@@ -69,6 +69,13 @@ def chunk_size(program: Program) -> int:
     return HEAVY_CHUNK if program.is_heavy else CHUNK
 
 
+@lru_cache(maxsize=1024)
+def stretch(n: int, least: int, threads: int) -> int:
+    """Elements of a chunk of ``n``: as many chunks for each thread, of ``CHUNK`` at most and of ``least`` but for small ``n``."""
+    rounds = -(-n // (CHUNK * threads)) or 1
+    return max(least, -(-n // (rounds * threads)) + 1023 & -1024)
+
+
 @kernel
 def flat(k: Builder, program: Program, operands: tuple[Operand, ...], results: tuple[Operand, ...]) -> None:
     """Arguments: arrays and numbers in the operands' order, the results, the number of elements, and how many make a chunk."""
@@ -249,8 +256,7 @@ class Plan:
             f"    if {' and '.join(alike)} and {writable}:",
             "        if out is None: out = empty(shape, dtype)",
             f"        n = {first}.size",
-            # one chunk a thread: each core finds its part of the operands where it left them, in its own caches
-            f"        size = max({self.size}, -(-n // pool.threads) + 1023 & -1024)",
+            f"        size = stretch(n, {self.size}, pool.threads)",
             "        try:",
             f"            packed = pack({', '.join(passed)}, id(out), n, size)",
             "        except StructError as error:",
@@ -261,7 +267,7 @@ class Plan:
             f"    return general(({', '.join(names)},), out)",
         ]
         scope = {"ndarray": np.ndarray, "empty": empty, "dtype": self.dtype, "pack": kernel.pack, "pool": pool, "general": self._run_rows}
-        scope.update(StructError=struct.error, pass_on=pass_on)
+        scope.update(StructError=struct.error, pass_on=pass_on, stretch=stretch)
         exec(compile("\n".join(lines), f"{GENERATED}plan>", "exec"), scope)
         return scope["run"]
 
