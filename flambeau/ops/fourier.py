@@ -20,6 +20,8 @@ from ..core.calls.casting import cast_array
 from ..core.calls.creation import Creation
 from ..core.calls.registry import Declare, composite, factory, op
 from ..core.shape import index_of, wrap_dim, wrap_dims
+from ..core.state import active, grad_enabled, in_mode
+from ..core.tensor import Tensor as TensorType
 from .padding import constant_pad_nd
 from .ranges import progression
 
@@ -435,9 +437,23 @@ def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
 
 # -- several dimensions -----------------------------------------------------------------------------------------------------------------
 def _several(input: Any, s: Any, dim: Any, norm: Any, forward: bool) -> Any:
-    input = _complex(input)
+    transform: Any = _of_unseen_real if _is_unseen_real(input) else fft_c2c
+    if transform is fft_c2c:
+        input = _complex(input)
     sizes, dims = _sizes_and_dims(input, s, dim)
-    return fft_c2c(_resized(input, dims, sizes), dims, _normalization(norm, forward), forward)
+    return transform(_resized(input, dims, sizes), dims, _normalization(norm, forward), forward)
+
+
+def _is_unseen_real(input: Any) -> bool:
+    """Whether nobody sees that real numbers are not made complex first, but their spectra out of halves."""
+    is_plain = input.__class__ is TensorType and input.dtype in _READY_REAL and input._array.__class__ is _HostArray
+    return is_plain and not (input._requires_grad and grad_enabled()) and not (active and in_mode()) and input._array.flags.c_contiguous
+
+
+def _of_unseen_real(input: Any, dims: Sequence[int], normalization: int, forward: bool) -> Any:
+    if tuple(dims) == tuple(range(input.ndim - len(dims), input.ndim)) and input._array.size:
+        return fft_r2c(input, dims, normalization, False, forward)
+    return fft_c2c(_complex(input), dims, normalization, forward)
 
 
 def _several_real(name: str, input: Any, s: Any, dim: Any) -> tuple[Any, tuple[int, ...]]:

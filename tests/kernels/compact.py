@@ -334,6 +334,8 @@ def _fourier() -> Any:
     odd = torch.randn(2, 501)
     results += [torch.fft.fft(odd), torch.fft.irfft(torch.fft.rfft(odd), 501)]
     results += [torch.fft.fft(torch.randn(2, 509)), torch.fft.fft(torch.randn(1 << 16).to(torch.complex64))]  # with a chirp; in two steps
+    long = torch.randn(1 << 17)
+    results += [torch.fft.fft(long), torch.fft.irfft(torch.fft.rfft(long))]
     return [torch.view_as_real(result) if result.is_complex() else result for result in results]
 
 

@@ -88,10 +88,15 @@ def _primes(n):
 
 
 @pytest.mark.parametrize("points", [1 << 16, 65600, 80000])
-def test_long_rows_are_transformed_in_two_steps(points):
-    for name, dtype, rows in (("fftn", np.float32, 2), ("ifftn", np.float64, 1)):
-        array, size = operand(np.random.default_rng(0), name, (rows, points), dtype)
-        assert error(fourier.transformed(name, array, size, 1, "ortho"), exact(name, array, size, 1, "ortho")) <= 2.2 * np.log2(points)
+@pytest.mark.parametrize("name", NAMES)
+def test_long_rows_are_transformed_in_two_steps(name, points):
+    """80,000 elements are a matrix whose rows are no multiple of the lanes."""
+    if name not in ("fftn", "ifftn"):
+        points *= 2
+    dtype, rows = (np.float64, 1) if name.startswith("ifftn") else (np.float32, 2)
+    array, size = operand(np.random.default_rng(0), name, (rows, points), dtype)
+    got = fourier.transformed(name.split()[0], array, size, 1, "ortho")
+    assert error(got, exact(name, array, size, 1, "ortho")) <= 2.2 * np.log2(points)
 
 
 def test_what_is_left_to_scipy():

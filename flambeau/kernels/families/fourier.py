@@ -16,10 +16,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...core.arrays.copies import contiguous
 from ...core.arrays.native import native
 from ..compiler import target as targets
 from ..compiler.memory import empty
-from . import fourier_lanes, fourier_rows
+from . import fourier_lanes, fourier_mirrors, fourier_rows
+from .fourier_butterflies import radices_of
 
 _SHORT = 8  # registers of complex elements up to which rows are transformed as many at a time as a register has lanes
 LONG = 1 << 16  # elements of rows that are transformed as matrices, in two steps
@@ -29,12 +31,16 @@ _EXPONENTS = {False: {"backward": 0.0, "ortho": 0.5, "forward": 1.0}, True: {"ba
 
 
 class _Plans(NamedTuple):
-    """The rows' transforms, then the columns' of each dimension before; shape and dtype of the result."""
+    """The rows' transforms, then the columns' of each dimension before; shape and dtype of the result.
+
+    Where ``mirror`` is not None, that is half of the result, from which it makes the whole one.
+    """
 
     rows: Callable[..., None]
     columns: list[Callable[..., None]]
     shape: tuple[int, ...]
     dtype: np.dtype
+    mirror: Callable[[np.ndarray, np.ndarray], None] | None
 
 
 @native("_fourier")
@@ -44,12 +50,16 @@ def transformed(name: str, array: np.ndarray, size: int | None, dims: int, norm:
     plans = _plans(name, array.dtype, array.shape, pitch, size, dims, norm)
     if plans is None:
         return None
-    rows, columns, shape, dtype = plans
+    rows, columns, shape, dtype, mirror = plans
     result = empty(shape, dtype)
-    rows(array if pitch or array.flags.c_contiguous else np.ascontiguousarray(array), result)
+    rows(array if pitch or array.flags.c_contiguous else contiguous(array), result)
     for plan in columns:
         plan(result, result)
-    return result
+    if mirror is None:
+        return result
+    whole = empty(array.shape, dtype)
+    mirror(result, whole)
+    return whole
 
 
 def _pitch(array: np.ndarray) -> int:
@@ -65,7 +75,7 @@ def _pitch(array: np.ndarray) -> int:
 def _plans(name: str, dtype: np.dtype, shape: tuple[int, ...], pitch: int, size: int | None, dims: int, norm: str) -> _Plans | None:
     kind, inverse = _KINDS[name], name in ("ifftn", "ihfftn", "irfftn")
     if dtype.kind == "f" and kind == "complex":
-        kind = "whole"
+        kind = "whole" if dims == 1 else "from_real"
     *outer, length = shape
     points, real = length if size is None else size, np.dtype(dtype.char.lower())
     if real.itemsize not in (4, 8) or (kind in ("complex", "to_real")) != (dtype.kind == "c"):
@@ -87,6 +97,7 @@ def _plans(name: str, dtype: np.dtype, shape: tuple[int, ...], pitch: int, size:
         [plan for plan in columns if plan is not None],
         (*outer, last),
         real if kind == "to_real" else np.result_type(real, np.complex64),
+        fourier_mirrors.plan_of_matrices(real, shape, dims) if dtype.kind == "f" and name in ("fftn", "ifftn") and dims > 1 else None,
     )
 
 
@@ -102,18 +113,53 @@ def _rows(kind: str, real: np.dtype, rows: int, pitch: int, points: int, inverse
     across = partial(fourier_lanes.plan, kind, real, rows, length, 1, inverse, scale, pitch)
     if length < _SHORT * lanes and rows * 2 >= lanes and (plan := across()):
         return plan
-    if kind == "complex" and length >= LONG and (plan := _in_two_steps(real, rows, length, inverse, scale)):
+    if length >= LONG and (plan := _long(kind, real, rows, length, inverse, scale)):
         return plan
     return fourier_rows.plan(kind, real, rows, length, inverse, scale, pitch) or across()
 
 
+def _long(kind: str, real: np.dtype, rows: int, n: int, inverse: bool, scale: float) -> Callable[..., None] | None:
+    """Long rows of complex numbers, or of twice as many real ones."""
+    if kind == "complex":
+        return _in_two_steps(real, rows, n, inverse, scale)
+    is_inverse = kind == "to_real"
+    steps = _in_two_steps(real, rows, n, is_inverse, scale if is_inverse else 1.0)
+    if steps is None:
+        return None
+    mirrors = fourier_mirrors.plan(kind, real, rows, n, inverse, scale)
+
+    def run(x: np.ndarray, y: np.ndarray) -> None:
+        between = empty((rows, 2 * n), real)
+        if is_inverse:
+            mirrors(x=x, y=between)
+            steps(between, y)
+        else:
+            steps(x, between)
+            mirrors(x=between, y=y)
+
+    return run
+
+
+@lru_cache(maxsize=256)
+def _sides(n: int, lanes: int, registers: int) -> tuple[int, int] | None:
+    """The matrix with ``n`` elements whose columns and rows are transformed cheapest; its rows are a multiple of the lanes."""
+    found = {}
+    for second in range(2, fourier_lanes.LONGEST + 1):
+        first = n // second
+        if n % second == 0 and first % lanes == 0 and first <= fourier_lanes.LONGEST:
+            costs = [radices_of(side, registers) for side in (first, second)]
+            if None not in costs:
+                found[first, second] = sum(cost[0] for cost in costs if cost is not None) + (second % lanes > 0)
+    return min(found, key=found.__getitem__, default=None)
+
+
 def _in_two_steps(real: np.dtype, rows: int, n: int, inverse: bool, scale: float) -> Callable[..., None] | None:
     """Long rows as matrices ``n = first * second``: columns, each element turned by its place, then rows, which become columns."""
-    multiple = 64 // real.itemsize
-    sides = [side for side in range(multiple, math.isqrt(n) + 1, multiple) if n % side == 0 and n // side % multiple == 0]
-    if not sides:
+    target = targets.current()
+    sides = _sides(n, target.width // real.itemsize, target.registers)
+    if sides is None:
         return None
-    first, second = n // sides[-1], sides[-1]
+    first, second = sides
     columns = fourier_lanes.plan("turned", real, rows, first, second, inverse, 1.0)
     lines = fourier_lanes.plan("crossed", real, rows * first, second, first, inverse, scale)
     if columns is None or lines is None:

@@ -311,9 +311,11 @@ def _tables(n: int, dtype: np.dtype, registers: int, halves: bool) -> tuple[np.n
     return np.concatenate(factors).astype(dtype), np.array(passes, np.int64)
 
 
-def _turns(rows: int, columns: int) -> np.ndarray:
+def _turns(rows: int, columns: int, lanes: int) -> np.ndarray:
+    """The two tables, and as many numbers behind them as a register hangs over the end."""
     lines = np.concatenate([np.arange(_TURNS), np.arange(0, rows, _TURNS)])
-    return np.ascontiguousarray(roots(rows * columns, rows * columns)[lines[:, None] * np.arange(columns)].swapaxes(1, 2))
+    turns = roots(rows * columns, rows * columns)[lines[:, None] * np.arange(columns)].swapaxes(1, 2)
+    return np.concatenate([turns.ravel(), np.zeros(lanes)])
 
 
 def plan(
@@ -354,7 +356,7 @@ def plan(
     if scratch is not None:
         places["pieces"] = scratch.pieces
     if kind == "turned":
-        places["turns"] = _turns(n, inner).astype(dtype, "C")
+        places["turns"] = _turns(n, inner, lanes).astype(dtype)
     radices = tuple(sorted({int(radix) for radix in tables[1][:, 0]}))
     launch = transforms(element, kind, radices, is_short).bind(chunks, factors=tables[0], passes=tables[1], size=size, **places)
     return with_memory(launch, scratch)
