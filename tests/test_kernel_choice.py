@@ -191,6 +191,7 @@ def test_each_kernel_is_an_operation_s_or_a_part_s_or_the_generator_s() -> None:
     parts = {part.name for part in all_parts()}
     operations = {entry.key for entry in entries()}
     operations |= {f"bfloat16:{entry.key}" for entry in entries() if getattr(entry, "in_bfloat16", False)}
+    operations |= {f"gradients:{entry.key}" for entry in entries() if getattr(entry, "together", False)}
     assert {*FAMILIES} - parts - operations == {"random.draw", "random.draw_each"}
 
 

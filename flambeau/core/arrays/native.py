@@ -518,6 +518,29 @@ def fused_threshold(op: Op, rule: Callable[..., Any]) -> int | None:
     return LARGE if operators > 1 or any(name.startswith("CALL") for name in names) else None
 
 
+def gradients_together(op: Op) -> Callable[..., Any]:
+    """Function that a node calls with a large gradient: one kernel for the gradients of all operands, unless their own graph is wanted.
+
+    It returns arrays, or None where the rules are to be called.
+    """
+    name = f"gradients:{op.key}"
+
+    def together(needs: tuple[bool, ...], grad: Any, **saved: Any) -> Any:
+        if not switch.on or grad_enabled() or (active and is_intercepted()):
+            return None
+        arrays = {key: None if tensor is None else tensor._array for key, tensor in saved.items()}
+        for array in (grad._array, *arrays.values()):
+            if array is not None and array.__class__ is not np.ndarray:
+                return None
+        kernel = find(name)
+        try:
+            return None if kernel is None else kernel(needs, grad._array, **arrays)
+        except NoKernel:
+            return None
+
+    return together
+
+
 def fused_rule(rule: Callable[..., Any]) -> Callable[..., Any]:
     """Function that a node calls with a large gradient: one kernel for the whole rule, unless the gradient's own graph is wanted."""
 

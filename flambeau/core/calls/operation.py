@@ -208,6 +208,9 @@ class Op(Sheet):
             with arrays for the operands, and ``prod``. A factor in front (``8 * input.size``) says that an element costs as much as that
             many of an element-wise operation. ``native`` decides by it whether a native kernel runs; in an expression ``fast`` that
             kernel is ``large``, and ``THRESHOLD`` the work from which on it is to be called.
+        together: there is a native kernel, ``gradients:`` and the operation's key, that makes the gradients of all operands from arrays; it
+            is asked where the gradient of the result is large and no graph is wanted. Its arguments are which edges need one, ``grad``, and
+            by name what rules have saved.
         fp_safe: the kernel of the fast path meets no floating-point errors, or silences NumPy itself.
         is_view: the kernel returns views of its first operand's array.
         exact_scalar: a last operand of one element is not rounded to float16 or bfloat16 first.
@@ -255,6 +258,7 @@ class Op(Sheet):
         self.rules: dict[str, Callable[..., Any]] | None = options.pop("grad")
         self.fast: Callable[..., Any] | None = options.pop("fast", None)
         self.work: str | None = options.pop("work", None)
+        self.together: bool = options.pop("together", False)
         self.fp_safe: bool = options.pop("fp_safe", False)
         self.is_view: bool = options.pop("view", False)
         self.exact_scalar: bool = options.pop("exact_scalar", False)

@@ -22,7 +22,7 @@ from ..arrays import native
 from ..calls.interruption import GENERATED
 from ..calls.machine_calls import Offer, offer
 from ..dtype import BY_NUM
-from ..tensor import Tensor, new_storage
+from ..tensor import Tensor, new_storage, wrap
 from .node import Node, complain_freed
 from .saved import SavedTensor, unpack, unpack_result
 
@@ -212,8 +212,18 @@ def _generate_apply(op: Op, inputs: tuple[str, ...], tensors: list[Item], others
         lines.append(f"    return {_rule_call(op, inputs[0], 0)}")
     else:
         lines.append("    edges = node.edges")
+        if op.together:
+            lines += _lines_of_all(inputs, tensors)
         lines += _rule_lines(op, inputs)
-    env = {"complain_freed": complain_freed, "unpack": unpack, "unpack_result": unpack_result, "Tensor": Tensor}
+    env: dict[str, Any] = {
+        "complain_freed": complain_freed,
+        "unpack": unpack,
+        "unpack_result": unpack_result,
+        "Tensor": Tensor,
+        "wrap": wrap,
+    }
+    if op.together:
+        env["together"] = native.gradients_together(op)
     for k, rule in enumerate((op.rules or {}).values()):
         env[f"rule{k}"] = rule
         env[f"large{k}"] = native.fused_rule(rule)
@@ -233,6 +243,18 @@ def _rule_call(op: Op, key: str, k: int, needs: str = "()") -> str:
     if threshold is not None:
         rule = f"(rule{k} if grad._array.size < {threshold} else large{k})"
     return f"{rule}({', '.join(passed)})"
+
+
+def _lines_of_all(inputs: tuple[str, ...], tensors: list[Item]) -> list[str]:
+    """Ask the kernel for the gradients of all operands, if there is much to do."""
+    needs = ", ".join(f"edges[{place}] is not None" for place in range(len(inputs)))
+    saved = ", ".join(f"{item.name}={item.name}" for item in tensors)
+    return [
+        f"    if grad._array.size >= {native.LARGE} and grad.__class__ is Tensor:",
+        f"        made = together(({needs},), grad, {saved})",
+        "        if made is not None:",
+        "            return [None if array is None else wrap(array) for array in made]",
+    ]
 
 
 def _rule_lines(op: Op, inputs: tuple[str, ...]) -> list[str]:

@@ -260,7 +260,7 @@ def _plan(dtype: np.dtype, a: _Layout, b: _Layout, bias: tuple[Any, ...] | None,
         return None
     if told and least == SMALL and b[1] == (4, 4 * shape[-1]) and _is_contiguous(*a, size) and hasattr(launch, "direct"):
         told[0](a[0][0], shape[-1], columns, bias is not None, launch)
-    return _allocating(launch, result_shape, dtype)
+    return allocating(launch, result_shape, dtype)
 
 
 def tell(note: Callable[..., None]) -> None:
@@ -269,7 +269,13 @@ def tell(note: Callable[..., None]) -> None:
     _plan.cache_clear()  # those that are known are made again
 
 
-def _allocating(launch: _Launch, shape: tuple[int, ...], dtype: np.dtype) -> _Run:
+def launch_of(dtype: np.dtype, a: _Layout, b: _Layout) -> _Launch | None:
+    """Function ``launch(a, b, result)`` for two matrices that lie so; None where NumPy is to compute the product."""
+    return _matrix_plan(dtype, a, b, False, SMALL) if ELEMENTS.get(dtype) in ("f32", "f64") else None
+
+
+def allocating(launch: _Launch, shape: tuple[int, ...], dtype: np.dtype) -> _Run:
+    """``launch`` with a new array of this shape for the result, which it returns."""
     make = np.empty if math.prod(shape) * dtype.itemsize < memory.SMALL else empty
 
     def run(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None) -> np.ndarray:

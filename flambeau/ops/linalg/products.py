@@ -501,6 +501,7 @@ def _linear_weight_gradient(grad: Any, input: Any, weight_shape: Any) -> Any:
         "weight": _linear_weight_gradient,
         "bias": lambda grad: grad,
     },
+    together=True,
     aten=None,
     autocast="narrow",
     compiled=True,
