@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from math import prod  # noqa: F401 - in an expression
 from typing import Any
 
 import numpy as np
@@ -183,6 +184,7 @@ def _key_shape(shape: Any, key: Any) -> tuple[int, ...]:
 @op(
     name="_put_parts",
     work="prod(shape)",
+    fast="large(arrays, shape, keys) if prod(shape) >= THRESHOLD else None",
     node_name="SplitBackward0",
     out=True,
     grad={"parts": lambda grad, keys: [take_slice(grad, key) for key in keys]},

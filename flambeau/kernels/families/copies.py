@@ -335,8 +335,11 @@ def put_parts(parts: Sequence[np.ndarray], shape: Sequence[int], keys: Sequence[
         return None  # too little for a launch each
     result = empty(tuple(shape), parts[0].dtype)
     for part, key in zip(parts, keys, strict=True):
-        if copy_into(result[key], part) is None:
-            result[key] = part
+        target = result[key]
+        if part.shape == target.shape and part.dtype is target.dtype and able(target):
+            copy(part, target)
+        else:
+            target[...] = part
     return result
 
 
