@@ -30,7 +30,7 @@ LINES = 32  # of a block
 DEPTH = 32  # numbers of a sum that a tile has
 TILE = ROWS * 16  # pairs
 PART = 2 * TILE  # of a block, for a step
-SHARES = 4  # of a block's packing for a step
+SHARES = 4  # of a block's packing for a step, at most
 
 
 class Splitting(Record):
@@ -88,9 +88,11 @@ class _Splitter:
                 largest = self._put(first[row], second[row], k.at(target, row * 16 + half * TILE, "i32"), largest)
         return largest
 
-    def share(self, source: Value, pitch: Value, lines: Value, inner: Value, target: Value, number: Value) -> list[Callable[..., Value]]:
+    def share(
+        self, source: Value, pitch: Value, lines: Value, inner: Value, target: Value, number: Value, shares: int
+    ) -> list[Callable[..., Value]]:
         """Share ``number`` of what ``block`` does with numbers that are not turned: functions of ``largest`` that return the new one."""
-        k, rows = self.k, LINES // SHARES
+        k, rows = self.k, LINES // shares
         masks = [below(k, inner - 16 * place, 16) for place in range(2)]
 
         def row(at: int, largest: Value) -> Value:
@@ -404,9 +406,9 @@ def split_whole(k: Builder, along: tuple[bool, bool], has_bias: bool, parts: int
 class _Panel:
     """Blocks of a part's operand ``own``: all in a buffer, or each packed ``beside`` the one before it, by turns into two buffers."""
 
-    def __init__(self, blocks: _Blocks, own: int, along: bool, packed: Value, buffers: Value):
+    def __init__(self, blocks: _Blocks, own: int, along: bool, shares: int, packed: Value, buffers: Value):
         k, p = blocks.k, blocks.p
-        self.k, self.p, self.products, self.own = k, p, blocks, own
+        self.k, self.p, self.products, self.own, self.shares = k, p, blocks, own, shares
         self.splitter = _Splitter(k, along, own == 1, blocks.parts)
         self.packed, self.buffers, self.beside = packed, buffers, along and not self.splitter.turns
 
@@ -469,9 +471,9 @@ class _Panel:
             return self._block([mine, self._there(start, other)], ahead, (own, other), start, count, pack, *largest)
 
         def share(at: Value, part: Value) -> list[Callable[..., Value]]:
-            return self.splitter.share(*self._step(following, following_start + at, at, 1 - buffer), part)
+            return self.splitter.share(*self._step(following, following_start + at, at, 1 - buffer), part, self.shares)
 
-        some = self.begin + SHARES
+        some = self.begin + self.shares
         largest = k.loop(self.begin, some, partial(one, share), carried=[largest])
         k.loop(some, self.end, partial(one, None))
         return largest
@@ -488,12 +490,15 @@ class _Panel:
 
 
 @kernel
-def split_panels(k: Builder, own: int, along: bool, has_bias: bool, parts: int) -> None:
-    """Products with a packed operand, a part each, that packs its blocks of operand ``own``, which lies ``along``."""
+def split_panels(k: Builder, own: int, along: bool, has_bias: bool, parts: int, shares: int) -> None:
+    """Products with a packed operand, a part each, that packs its blocks of operand ``own``, which lies ``along``.
+
+    ``shares``: those that a block is packed in, one beside each of the first products of the block before it.
+    """
     k.features = FEATURES
     o = k.arguments(Panels, without=() if has_bias else ("bias",))
     blocks, packed, piece = _Blocks(k, o, parts), aligned(k, o.packed), borrow(k, o.flags, o.pieces)
-    panel = _Panel(blocks, own, along, packed, k.at(aligned(k, o.scratch), piece * o.size, "i32"))
+    panel = _Panel(blocks, own, along, shares, packed, k.at(aligned(k, o.scratch), piece * o.size, "i32"))
     is_large = _noted(k, packed, o.size_packed, o.notes) >= LARGEST
 
     def unit(u: Value) -> None:

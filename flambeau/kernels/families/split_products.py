@@ -66,6 +66,7 @@ BLOCK_STORED, BLOCK_MULTIPLIED, FINISHED = 100_000, 142_000, 250
 OTHER_OF_HALVES, OTHER, OTHER_BY_LIBRARY, LIBRARY = 8.5, 9.5, 12.8, 1 << 25
 CHUNK = 32  # blocks by steps of a chunk of packing
 ROOM = 1 << 25  # bytes of packed operands, unless one slab of one product has more
+NARROWEST = 2  # blocks of the smaller operand of panels: beside fewer products, packing is what takes the time
 SHARED = 256  # blocks times steps of a slab that all blocks of a panel meet
 _NARROW = np.dtype(ml_dtypes.bfloat16)
 
@@ -100,7 +101,7 @@ def _own(m: int, n: int, inner: int, count: int) -> int | None:
     """The operand whose blocks panels have, the larger one; None where the other one has too many blocks for that, or too few."""
     blocks = min(_up(m, LINES), _up(n, LINES))
     fits = blocks * _slab(inner) <= SHARED and count * blocks * _up(inner, DEPTH) * 3 * PART * 4 <= ROOM
-    return int(n > m) if fits and blocks >= SHARES else None
+    return int(n > m) if fits and blocks >= NARROWEST else None
 
 
 def pays(m: int, n: int, inner: int, count: int = 1, finishes: bool = False, parts: int = 3) -> bool:
@@ -230,7 +231,9 @@ def _panels(own: int, along: tuple[bool, bool], p: Product, has_bias: bool, part
     packed = count * (p.down, p.across)[other] * p.steps * parts * PART
     size = max((p.height, p.width)[own], 2) * p.slab * parts * PART
     pack, notes = _packing(p, count, along[other], bool(other), parts, packed)
-    chunks, bound, bytes_packed = _up(p.units, p.per_chunk), split_panels(own, along[own], has_bias, parts), 4 * (packed + notes) + ROW
+    shares = SHARES if (p.down, p.across)[other] >= SHARES else NARROWEST
+    chunks, bytes_packed = _up(p.units, p.per_chunk), 4 * (packed + notes) + ROW
+    bound = split_panels(own, along[own], has_bias, parts, shares)
 
     @lru_cache
     def launching(pieces: int) -> Callable[..., None]:
