@@ -27,6 +27,7 @@ convolution = pytest.importorskip("flambeau.kernels.families.convolution")
 channels_last = pytest.importorskip("flambeau.kernels.families.channels_last")
 columns = pytest.importorskip("flambeau.kernels.families.columns")
 depthwise = pytest.importorskip("flambeau.kernels.families.depthwise")
+few_pixels = pytest.importorskip("flambeau.kernels.families.few_pixels")
 microkernel = pytest.importorskip("flambeau.kernels.families.microkernel")
 narrow_products = pytest.importorskip("flambeau.kernels.families.narrow_products")
 window_blocks = pytest.importorskip("flambeau.kernels.families.window_blocks")
@@ -38,7 +39,8 @@ pool = pytest.importorskip("flambeau.kernels.compiler.pool").pool
 class Case:
     """A convolution; ``layout`` of its images is "planes", "last" or "gaps", ``band`` how blocks are packed, ``small`` blocks are small.
 
-    ``tiles``: whether tile registers are used where the processor has them, and ``columns`` products of columns, whatever the sizes.
+    ``tiles``: whether tile registers are used where the processor has them, whatever the sizes; ``columns``: likewise products of "whole"
+    columns, or as of a "few" pixels.
     """
 
     images: int
@@ -55,7 +57,7 @@ class Case:
     band: bool = True
     small: bool = False
     tiles: bool = False
-    columns: bool = False
+    columns: str = ""
 
     @property
     def spatial(self) -> tuple[int, ...]:
@@ -102,7 +104,7 @@ def cases(draw: st.DrawFn) -> Case:
         draw(st.booleans()),
         draw(st.booleans()),
         draw(st.booleans()),
-        draw(st.booleans()),
+        draw(st.sampled_from(("", "whole", "few"))),
     )
 
 
@@ -114,6 +116,7 @@ def settings_of(case: Case, empty: Any = None) -> Iterator[None]:
         (window_blocks, "_band_costs", lambda *_: 0.0 if case.band else np.inf),
         (tiled_convolution, "WORTH", np.inf if case.tiles else 0.0),
         (columns, "WORTH", np.inf if case.columns else 0.0),
+        (few_pixels, "WORTH", 0.0 if case.columns == "few" else np.inf),
     ]
     if case.small:
         changes += [(tiled_convolution, name, value) for name, value in {"ROOM": 1 << 17, "PIXELS": 40, "CHUNKS": 3}.items()]
@@ -122,7 +125,7 @@ def settings_of(case: Case, empty: Any = None) -> Iterator[None]:
     if empty is not None:
         changes += [
             (module, "empty", empty)
-            for module in (convolution, window_blocks, channels_last, columns, depthwise, microkernel, tiled_convolution)
+            for module in (convolution, window_blocks, channels_last, columns, depthwise, few_pixels, microkernel, tiled_convolution)
         ]
     before = [(module, name, getattr(module, name)) for module, name, _ in changes]
     for change in changes:
@@ -191,9 +194,12 @@ DEPTHWISE = Case(2, 17, 1, 1, (3, 3), (1, 1), (1, 1), (1, 1), (7, 20))
 @example(Case(5, 1, 100, 70, (3, 3), (1, 1), (1, 1), (1, 1), (7, 7), tiles=True, small=True), False)
 @example(Case(1, 1, 36, 32, (5,), (3,), (2,), (1,), (100,), "gaps", tiles=True), True)
 @example(Case(5, 1, 64, 64, (2, 1), (1, 2), (1, 0), (1, 1), (13, 0), band=False), True)  # rows of one pixel
-@example(Case(5, 1, 19, 40, (3, 3), (2, 1), (1, 1), (1, 2), (5, 6), columns=True), True)
-@example(Case(2, 1, 40, 9, (1, 1), (3, 2), (0, 0), (1, 1), (7, 7), "gaps", columns=True), False)
-@example(Case(1, 1, 7, 6, (4,), (3,), (2,), (1,), (30,), columns=True), True)
+@example(Case(5, 1, 19, 40, (3, 3), (2, 1), (1, 1), (1, 2), (5, 6), columns="whole"), True)
+@example(Case(2, 1, 40, 9, (1, 1), (3, 2), (0, 0), (1, 1), (7, 7), "gaps", columns="whole"), False)
+@example(Case(1, 1, 7, 6, (4,), (3,), (2,), (1,), (30,), columns="whole"), True)
+@example(Case(5, 1, 19, 40, (3, 3), (2, 1), (1, 1), (1, 2), (5, 6), columns="few"), True)
+@example(Case(1, 1, 100, 17, (3, 3), (1, 1), (1, 1), (1, 1), (2, 2), columns="few"), True)
+@example(Case(1, 1, 128, 9, (2, 2), (1, 1), (0, 0), (1, 1), (1, 1), "gaps", "float32", columns="few"), False)
 @settings(max_examples=160, deadline=None)
 def test_as_the_reference_and_within_bounds(case: Case, end: bool) -> None:
     x, weight, bias, grad = case.arrays()
@@ -215,9 +221,9 @@ def test_as_the_reference_and_within_bounds(case: Case, end: bool) -> None:
 
 
 @pytest.mark.parametrize("layout", ["planes", "last"])
-@pytest.mark.parametrize("way", ["bands", "panels", "tiles", "columns"])
+@pytest.mark.parametrize("way", ["bands", "panels", "tiles", "whole", "few"])
 def test_same_bits_for_any_number_of_threads(layout: str, way: str) -> None:
-    ways = {"band": way != "panels", "tiles": way == "tiles", "columns": way == "columns"}
+    ways = {"band": way != "panels", "tiles": way == "tiles", "columns": way if way in ("whole", "few") else ""}
     case = Case(5, 1, 19, 9, (3, 3), (2, 1), (1, 1), (1, 1), (33, 33), layout, "float32", **ways)
     grouped = Case(5, 40, 1, 1, (3, 3), (2, 1), (1, 1), (1, 1), (33, 33), layout)
     before = pool.threads

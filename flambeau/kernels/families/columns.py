@@ -33,8 +33,9 @@ LANES = 16  # numbers of a line of the cache
 CYCLE = 240  # picoseconds
 SPLIT = 1.2  # times what a product of bfloat16 parts takes elsewhere: columns come from outside of the second cache
 GATHERED = 0.8  # cycles of a number of the columns, and of one that is added to a pixel's gradient
-MOVED = 1.0  # of a number of a result that is moved to its image
-READ = 1.2  # of a number of the weight, at least
+MOVED = 1.0  # cycles of a number of a result that is moved to its image
+PLAIN = 13  # picoseconds of a multiply-add of float32, at least: one factor is large, and from outside of the caches
+READ = 1.2  # cycles of a number of the weight, at least
 STARTED = 15_000  # of three launches
 WORTH = 1.0  # columns must cost less than that much of another way
 CHUNK = 1 << 14  # numbers that are gathered at a time
@@ -152,10 +153,10 @@ def _pitch(pixels: int) -> int:
     return (_up(pixels, LANES) | 1) * LANES
 
 
-def _padded(places: np.ndarray, pitch: int) -> np.ndarray:
-    """Rows of places with nothing behind them."""
-    table = np.full((len(places), pitch), -1, _PLACES)
-    table[:, : places.shape[1]] = places
+def padded(places: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    """Places with nothing below and behind them."""
+    table = np.full(shape, -1, _PLACES)
+    table[: places.shape[0], : places.shape[1]] = places
     return table
 
 
@@ -190,10 +191,18 @@ class Windows:
         x = np.arange(self.out[1]) * self.step[1] + self.table[:, 1, None, None]
         return y, x, (y >= 0) & (y < height) & (x >= 0) & (x < width)
 
+    def places(self, x: np.ndarray) -> np.ndarray:
+        """Places of what each tap of each window sees of a channel of images like ``x``, as ``(taps, pixels)``; -1 outside of them."""
+        by = strides_of(x)
+        row, column, inside = self.seen(*x.shape[-2:])
+        images = np.arange(self.images)[:, None, None] * by[0]
+        found = np.where(inside, row * by[2] + column * by[3], 0)[:, None] + images
+        return np.where(inside[:, None], found, -1).reshape(len(self.table), self.pixels)
+
     def _cost(self, m: int, n: int, inner: int) -> float:
         """Cycles of a product of these sizes, and of what is written beside it."""
         split, other = picoseconds(m, n, inner)
-        product = (SPLIT * split if is_split(_FLOAT32, (m, n, inner)) else other) / CYCLE
+        product = (SPLIT * split if is_split(_FLOAT32, (m, n, inner)) else max(other, PLAIN * m * n * inner)) / CYCLE
         beside = GATHERED * self.rows * self.pixels + MOVED * self.outputs * self.pixels
         return max(product, READ * self.outputs * self.rows) + beside + STARTED
 
@@ -225,15 +234,11 @@ def windows_of(
 
 def _columns(x: np.ndarray, windows: Windows) -> Callable[[np.ndarray], np.ndarray]:
     """Function of images like ``x`` that makes their columns."""
-    by = strides_of(x)
-    y, column, inside = windows.seen(*x.shape[-2:])
-    places = np.where(inside, y * by[2] + column * by[3], -1)[:, None]
-    images = np.arange(windows.images)[:, None, None] * by[0]
-    places = np.where(places < 0, -1, places + images).reshape(len(windows.table), windows.pixels)
+    by, places = strides_of(x), windows.places(x)
     pitch, taps = _pitch(windows.pixels), len(windows.table)
     per_chunk = max(1, CHUNK // (taps * pitch))
     launch = columns_of(ELEMENTS[x.dtype]).bind(
-        _up(windows.channels, per_chunk), places=_padded(places, pitch), taps=taps, pitch=pitch, channels=windows.channels,
+        _up(windows.channels, per_chunk), places=padded(places, (taps, pitch)), taps=taps, pitch=pitch, channels=windows.channels,
         by_channel=by[1], per_chunk=per_chunk,
     )  # fmt: skip
     shape = (windows.rows, pitch)
@@ -286,7 +291,7 @@ def input_gradient(grad: np.ndarray, windows: Windows, plane: tuple[int, int]) -
     pitch, sizes = _up(area, LANES) * LANES, (windows.rows, windows.pixels)
     per_chunk = max(1, CHUNK // (taps * area * windows.images))
     put = images_of_columns(ELEMENTS[grad.dtype]).bind(
-        _up(windows.channels, per_chunk), places=_padded(places, pitch), taps=taps, pixels=windows.pixels, seen=seen, area=area,
+        _up(windows.channels, per_chunk), places=padded(places, (taps, pitch)), taps=taps, pixels=windows.pixels, seen=seen, area=area,
         pitch=pitch, images=windows.images, channels=windows.channels, per_chunk=per_chunk,
     )  # fmt: skip
 

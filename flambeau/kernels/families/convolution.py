@@ -26,7 +26,7 @@ from ..compiler import target as targets
 from ..compiler.language import ELEMENTS, FLOATS
 from ..compiler.memory import empty
 from ..compiler.pool import pool
-from . import channels_last, columns, depthwise, tiled_convolution, volumes, window_blocks
+from . import channels_last, columns, depthwise, few_pixels, tiled_convolution, volumes, window_blocks
 from .gemm import multiply, own_plan
 from .microkernel import strides_of
 from .window_blocks import LeftToOthersError, table_of, window_table
@@ -69,14 +69,16 @@ def _tiled_product(
 def _column_product(
     x: np.ndarray, weight: np.ndarray, table: np.ndarray, step: Pair, out: np.ndarray, groups: int
 ) -> Callable[..., None] | None:
-    """The same by columns, where that is quickest."""
+    """The same by what pixels see, all of it or of few pixels, where that is quickest."""
     if groups > 1 or not weight.flags.c_contiguous:
         return None
     windows = columns.windows_of(x, weight.shape, table, step, out.shape[2:])
     if windows is None:
         return None
-    other = tiled_convolution.least_cost(x, table, step, out, groups, weight.shape[1])
-    return columns.product(x, windows) if windows.forward_cost < columns.WORTH * other else None
+    other = columns.WORTH * tiled_convolution.least_cost(x, table, step, out, groups, weight.shape[1])
+    ways = {columns.product: windows.forward_cost, few_pixels.product: few_pixels.WORTH * few_pixels.cost(windows)}
+    way = min(ways, key=ways.__getitem__)
+    return way(x, windows) if ways[way] < other else None
 
 
 # -- layouts ----------------------------------------------------------------------------------------------------------------------
@@ -434,9 +436,9 @@ def _few_places(x: np.ndarray, weight: np.ndarray, stride: Any, padding: Any, di
     (sy, sx), (py, px), (ey, ex) = _flat(stride, 1), _flat(padding, 0), _flat(dilation, 1)
     outputs, channels, kh, kw = weight.shape
     shape = (len(x), outputs, *_positions(x, (kh, kw), (sy, sx), (py, px), (ey, ex)))
-    by, zeros = strides_of(weight), np.zeros(outputs, x.dtype)
+    by, zeros, out = strides_of(weight), np.zeros(outputs, x.dtype), empty(shape, x.dtype)
     table = window_table((kh, kw), (py, px), (ey, ex), (by[2], by[3]))
-    part = _tiled_product(x, (0, by[0], by[1]), table, (sy, sx), empty(shape, x.dtype), 1, channels)
+    part = _column_product(x, weight, table, (sy, sx), out, 1) or _tiled_product(x, (0, by[0], by[1]), table, (sy, sx), out, 1, channels)
     if part is None:
         raise LeftToOthersError
 
@@ -450,7 +452,7 @@ def _few_places(x: np.ndarray, weight: np.ndarray, stride: Any, padding: Any, di
 
 @native("_correlate_few")
 def correlate_few(x: np.ndarray, w: np.ndarray, stride: Any, padding: Any, dilation: Any) -> np.ndarray | None:
-    """The convolution of one sample in tiles; products of columns are as quick as other kernels."""
+    """The convolution of one sample by its few pixels, or in tiles; products of columns are as quick as other kernels."""
     return None if _unfit(x, w) else _planned(_few_places, x, w, stride, padding, dilation)(x, w)
 
 
