@@ -454,9 +454,10 @@ COMPOSED[f"{F}.one_hot"] = _one_hot
 
 
 def _unique(input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: Any = None) -> Any:
-    if dim is not None:
-        return NotImplemented
-    values, inverse, counts = call("_unique2", input, sorted, return_inverse, return_counts)
+    if dim is None:
+        values, inverse, counts = call("_unique2", input, sorted, return_inverse, return_counts)
+    else:
+        values, inverse, counts = call("unique_dim", input, dim, sorted, return_inverse, return_counts)
     asked = [values, *([inverse] if return_inverse else []), *([counts] if return_counts else [])]
     return tuple(asked) if len(asked) > 1 else values
 
@@ -476,6 +477,12 @@ def _unique2(self: Any, sorted: bool = True, return_inverse: bool = False, retur
     return values, next(parts) if return_inverse else nothing[0], next(parts) if return_counts else nothing[1]
 
 
+@kernel("unique_dim")
+def _unique_dim(self: Any, dim: int, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:
+    return torch("unique", self, sorted, True, True, dim)
+
+
+RULES["unique_dim"] = {"self": not_differentiable("unique_dim")}
 RULES["_unique2"] = {"self": not_differentiable("_unique2")}
 LEAVES["unique"] = _unique
 LEAVES["unique_consecutive"] = lambda *values: _unique_consecutive(*values)

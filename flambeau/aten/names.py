@@ -175,9 +175,6 @@ def _all_three(self: Any, found: Any, return_inverse: bool, return_counts: bool)
     return found[0], found[1] if return_inverse else nothing, found[2] if return_counts else nothing
 
 
-IMPLEMENTED["unique_dim"] = lambda self, dim, sorted=True, return_inverse=False, return_counts=False: torch(
-    "unique", self, sorted, True, True, dim
-)
 kernel("unique_consecutive")(
     lambda self, return_inverse=False, return_counts=False, dim=None: _all_three(
         self, torch("unique_consecutive", self, True, True, dim), return_inverse, return_counts

@@ -114,7 +114,7 @@ def _bound(schema: Any, given: dict[str, Any], op: Any) -> tuple[tuple[Any, ...]
         if argument.is_out:
             continue
         name = argument.name if argument.name in left else "input" if argument.name == "self" else argument.name
-        if name not in left and argument.name == "self" and left:
+        if name not in left and argument.name in ("self", "x") and left:
             name = op.names[0]
         if name in left:
             value = _converted(argument, left.pop(name), op.name)

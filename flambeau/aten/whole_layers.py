@@ -192,6 +192,15 @@ _UPSAMPLED = {
 }
 
 
+WHOLE["nn.functional.upsample"] = lambda input, size=None, scale_factor=None, mode="nearest", align_corners=None: _interpolate(
+    input, size, scale_factor, mode, align_corners
+)
+WHOLE["nn.functional.upsample_nearest"] = lambda input, size=None, scale_factor=None: _interpolate(input, size, scale_factor)
+WHOLE["nn.functional.upsample_bilinear"] = lambda input, size=None, scale_factor=None: _interpolate(
+    input, size, scale_factor, "bilinear", True
+)
+
+
 @WHOLE("nn.functional.grid_sample")
 def _grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None) -> Any:
     modes, paddings = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")

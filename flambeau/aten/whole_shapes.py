@@ -22,6 +22,8 @@ WHOLE["squeeze"] = lambda input, dim=None: ("squeeze.dims", (input, []), {}) if 
 WHOLE["repeat_interleave"] = lambda input, repeats=None, dim=None, *rest: (
     NotImplemented if repeats is not None else ("repeat_interleave.Tensor", (input,), {"output_size": rest[0] if rest else None})
 )
+WHOLE["_block_diag"] = lambda tensors: ("block_diag", (list(tensors),), {})
+WHOLE["linalg.tensorsolve"] = lambda A, B, dims=None: ("linalg_tensorsolve", (A, B, dims), {})
 WHOLE["unique_consecutive"] = divided  # its kernel returns what is not asked for, too
 WHOLE["stft"] = lambda *values: ("stft.center", values, {})
 WHOLE["narrow"] = lambda input, dim, start, length: (
@@ -126,6 +128,26 @@ WHOLE["where"] = lambda condition, input=None, other=None: (
         {},
     )
 )
+
+
+def _scatter(name: str) -> Any:
+    def rule(input: Any, dim: int, index: Any, src: Any = None, value: Any = None, reduce: str | None = None) -> Any:
+        if reduce is None:
+            return NotImplemented
+        source = value if src is None else src
+        return f"{name}.{'' if isinstance(source, Tensor) else 'value_'}reduce", (input, dim, index, source), {"reduce": reduce}
+
+    return rule
+
+
+WHOLE["scatter"], WHOLE["Tensor.scatter_"] = _scatter("scatter"), _scatter("scatter_")
+
+
+@WHOLE("_clamp_tensors")
+def _clamp(input: Any, min: Any = None, max: Any = None) -> Any:
+    if any(isinstance(limit, Tensor) for limit in (min, max)):
+        return "clamp.Tensor", (input, min, max), {}
+    return "clamp", (input, min, max), {}
 
 
 # ---- conversions

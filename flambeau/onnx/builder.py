@@ -226,9 +226,9 @@ class Builder:
         ]
         graph = self.onnx.helper.make_graph(inner, "step", *shown)
         noted = [axis] * (len(results) - len(start))
-        options: dict[str, Any] = {"num_scan_inputs": 1, "scan_input_axes": [axis], "scan_output_axes": noted}
-        found: list[Value] = self.op("Scan", *start, x, count=len(results), body=graph, **options)
-        return found
+        options: dict[str, Any] = {"num_scan_inputs": 1, "scan_input_axes": [axis], "scan_output_axes": noted or None}
+        found = self.op("Scan", *start, x, count=len(results), body=graph, **options)
+        return found if isinstance(found, list) else [found]
 
     def held(self, name: str, array: np.ndarray, dtype: Any) -> Value:
         """A parameter, a buffer or another tensor of the model."""

@@ -29,18 +29,21 @@ class UnsupportedOperatorError(OnnxExporterError):
 
     Args:
         name: of the operation: ``aten::add``. version: of the operator set. supported_version: the first that has it, where there is one.
+        reason: why it has no row.
     Example:
         >>> print(torch.onnx.errors.UnsupportedOperatorError("aten::svd", 18, None))
         Exporting the operator 'aten::svd' to ONNX opset version 18 is not supported.
     """
 
-    def __init__(self, name: str, version: int, supported_version: int | None):
+    def __init__(self, name: str, version: int, supported_version: int | None, reason: str = ""):
         advice = (
             ""
             if supported_version is None
             else f" Support for this operator was added in version {supported_version}, try exporting with it."
         )
-        super().__init__(f"Exporting the operator '{name}' to ONNX opset version {version} is not supported.{advice}")
+        super().__init__(
+            f"Exporting the operator '{name}' to ONNX opset version {version} is not supported{reason and f': {reason}'}.{advice}"
+        )
 
 
 class SymbolicValueError(OnnxExporterError):

@@ -234,8 +234,12 @@ class _Lowering(Builder):
     def _make_empty(self, node: Node) -> bool:
         """Make a tensor without elements now, whatever it is of."""
         value = node.meta.get("val")
-        if not isinstance(value, Tensor) or any(isinstance(size, SymInt) for size in value.shape) or value.numel() or not self.options.fold:
+        several: Any = value if isinstance(value, (tuple, list)) else [value]
+        if not several or not self.options.fold or not all(isinstance(each, Tensor) and _is_empty(each) for each in several):
             return False
+        if not isinstance(value, Tensor):
+            self.values[node] = [self.constant(np.zeros(tuple(each.shape)), each.dtype) for each in several]
+            return True
         self.known[node] = wrap(np.zeros(tuple(value.shape), value.dtype.numpy))
         return True
 
@@ -350,6 +354,10 @@ class _Lowering(Builder):
                 kept.append(node)
                 needed |= _used_by(node)
         self.nodes = kept[::-1]
+
+
+def _is_empty(value: Tensor) -> bool:
+    return all(not isinstance(size, SymInt) for size in value.shape) and not value.numel()
 
 
 def _is_complex(node: Node) -> bool:

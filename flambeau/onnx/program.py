@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import math
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -11,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from ..core import dtype as dtypes
 from ..core.checks import SymInt
 from ..core.tensor import Tensor, wrap
 from ..export.exported_program import ExportedProgram, user_inputs
 from ..utils._pytree import tree_flatten
-from .builder import initializer
+from .builder import ELEMENT_TYPES, initializer
 from .errors import OnnxExporterError
 
 _log = logging.getLogger(__name__)
@@ -128,7 +130,7 @@ class ONNXProgram:
         """
         if self._session is None:
             self.initialize_inference_session()
-        return [wrap(np.asarray(found)) for found in self._session.run(None, self._feeds(args, kwargs))]
+        return [wrap(np.asarray(found)) for found in _run(self._session, self._feeds(args, kwargs))]
 
     def _feeds(self, args: Any, kwargs: Any) -> dict[str, np.ndarray]:
         """Arrays by the inputs' names; parameters that are inputs are those of the program that was exported."""
@@ -242,8 +244,37 @@ class ONNXProgram:
 
 def _array(value: Any) -> np.ndarray:
     """The array that an input is fed with, of a tensor or of a size; complex numbers are pairs."""
-    array = np.asarray(value.detach().cpu().numpy() if isinstance(value, Tensor) else value)
+    if isinstance(value, Tensor):
+        value = value.detach().cpu().resolve_conj().resolve_neg()._array
+    array = np.ascontiguousarray(value).reshape(np.shape(value))
     return np.stack([array.real, array.imag], -1) if array.dtype.kind == "c" else array
+
+
+def _run(session: Any, feeds: dict[str, np.ndarray]) -> list[Any]:
+    """The results of a model as arrays, those of bfloat16 too, which onnxruntime gives to nobody as arrays."""
+    if all(each.type != "tensor(bfloat16)" for each in (*session.get_inputs(), *session.get_outputs())):
+        found: list[Any] = session.run(None, feeds)
+        return found
+    import ctypes
+
+    import onnxruntime
+
+    make, narrow = onnxruntime.OrtValue, dtypes.bfloat16.numpy
+    given = {
+        name: make.ortvalue_from_numpy(array)
+        if array.dtype != narrow
+        else make.ortvalue_from_numpy_with_onnx_type(array.view(np.uint16), ELEMENT_TYPES["bfloat16"])
+        for name, array in feeds.items()
+    }
+    results = []
+    for value in session.run_with_ort_values(None, given):
+        if value.data_type() != "tensor(bfloat16)":
+            results.append(value.numpy())
+            continue
+        shape = tuple(value.shape())
+        held = ctypes.string_at(value.data_ptr(), narrow.itemsize * math.prod(shape))
+        results.append(np.frombuffer(bytearray(held), narrow).reshape(shape))
+    return results
 
 
 def _session(model: Any) -> Any:

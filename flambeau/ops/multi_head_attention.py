@@ -9,7 +9,6 @@ from typing import Any
 from ..core import dtype as dtypes
 from ..core.calls.annotations import Tensor
 from ..core.calls.registry import composite, resolve
-from .dropout import dropout
 from .joining import cat
 from .linalg.products import linear
 from .padding import pad
@@ -148,7 +147,9 @@ def _as_batches(query: Any, key: Any, value: Any) -> tuple[Any, Any, Any]:
 def _attended(q: Any, k: Any, v: Any, mask: Any, p: float, average: bool) -> tuple[Any, Any]:
     """The heads' results with the weights of attention, their mean where ``average``."""
     scores = (q * math.sqrt(1.0 / q.shape[-1])).matmul(k.mT)
-    weights = dropout(softmax(scores if mask is None else scores + mask.to(scores.dtype), -1), p, p > 0.0)
+    weights = softmax(scores if mask is None else scores + mask.to(scores.dtype), -1)
+    if p > 0.0:
+        weights = resolve("torch", "dropout")(weights, p, True)
     return weights.matmul(v), weights.mean(1) if average else weights
 
 

@@ -444,10 +444,8 @@ def test_random_numbers_are_in_their_bounds() -> None:
 @pytest.mark.parametrize(
     "function",
     [
-        torch.linalg.inv,
-        torch.linalg.cholesky,
+        torch.linalg.qr,
         torch.linalg.eigvalsh,
-        lambda m: torch.linalg.solve(m, m),
         torch.linalg.svdvals,
         torch.lgamma,
     ],

@@ -18,6 +18,8 @@ from oracle import pytorch
 
 import flambeau
 from flambeau import nn
+from flambeau._dynamo.exc import UserError
+from flambeau._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException
 from flambeau.utils._pytree import tree_leaves, tree_map
 
 torch = pytorch()
@@ -30,6 +32,10 @@ with warnings.catch_warnings():
 DTYPES = (torch.float32, torch.int64, torch.bool)
 # Not compared: values that are drawn, memory that is not written, and what no runtime has.
 LEFT_OUT = ("rand", "empty", "dropout", "bernoulli", "multinomial", "normal", "uniform", "exponential", "cauchy", "geometric", "log_normal")
+# The second result is the place of one of equal elements, any of them.
+PLACES = ("kthvalue", "median", "nanmedian", "mode")
+# What torch.export refuses: sizes and branches that depend on values, and layouts that have no fakes.
+REFUSALS = (UserError, UnsupportedFakeTensorException, DynamicOutputShapeException, DataDependentOutputException)
 
 
 def real(value: Any) -> Any:
@@ -66,6 +72,8 @@ def outcome(function: Any, arguments: Any, opset: int, tolerance: float) -> str:
         return f"not supported: {str(error)[:150]}"
     importlib.import_module("onnx").checker.check_model(program.model_proto, full_check=True)
     found = program(*tensors)
+    if function in [FUNCTIONS.get(name) for name in PLACES]:
+        wanted, found = wanted[:1], found[:1]
     for a, b in zip(wanted, found, strict=True):
         if a.shape != b.shape or a.dtype is not b.dtype:
             return f"DIFFERENT: {a.dtype} {tuple(a.shape)}, in onnxruntime {b.dtype} {tuple(b.shape)}"
@@ -87,6 +95,8 @@ def compare(name: str, count: int, opset: int) -> Counter[str]:
                 continue
             try:
                 result = outcome(FUNCTIONS[name], arguments, opset, 1e-3)
+            except REFUSALS as error:
+                result = f"not supported: {type(error).__name__}: {str(error)[:150]}"
             except Exception as error:
                 result = f"fails: {type(error).__name__}: {str(error)[:200]}"
             found[result.partition(":")[0]] += 1

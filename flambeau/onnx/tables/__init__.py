@@ -62,6 +62,7 @@ def row_of(func: Any) -> Callable[..., Any] | None:
     from . import (  # noqa: F401  # they fill ROWS
         counts,
         elementwise,
+        equations,
         factories,
         functions,
         indexing,

@@ -73,12 +73,18 @@ def _bincount(b: Builder, x: Value, weights: Value | None = None, minlength: Any
     return b.op("ScatterElements", zeros, x, ones, axis=0, reduction="add")
 
 
+def _bounds(b: Builder, flat: Value) -> list[Value]:
+    """The smallest and the largest element, one less and one more where they are equal, and the distance."""
+    ends = [b.op(kind, flat, keepdims=0, shape=()) for kind in ("ReduceMin", "ReduceMax")]
+    margin = b.cast(b.op("Equal", *ends, dtype=dtypes.bool_), flat.dtype)
+    low, high = b.op("Sub", ends[0], margin), b.op("Add", ends[1], margin)
+    return [low, high, b.op("Sub", high, low)]
+
+
 @row("histc")
 def _histc(b: Builder, x: Value, bins: int = 100, min: Any = 0, max: Any = 0) -> Value:
     flat = _flat(b, x)
-    if min == max:
-        raise SymbolicValueError("histc needs its bounds", (min, max))
-    low, high, width = (b.constant(value, x.dtype) for value in (min, max, max - min))
+    low, high, width = _bounds(b, flat) if min == max else [b.constant(value, x.dtype) for value in (min, max, max - min)]
     inside = b.op(
         "And",
         b.op("GreaterOrEqual", flat, low, dtype=dtypes.bool_),

@@ -128,7 +128,19 @@ def _pow(b: Builder, x: Any, y: Any) -> Value:
     if not isinstance(y, Value) and y == 2 and isinstance(x, Value):
         x = b.cast(x, b.dtype)
         return b.op("Mul", x, x)
-    return b.op("Pow", b.as_value(x, b.dtype), b.as_value(y, b.dtype), shape=b.shape)
+    x, y, is_known = b.as_value(x, b.dtype), b.as_value(y, b.dtype), not isinstance(y, Value)
+    found = b.op("Pow", x, y, shape=b.shape)
+    return found if is_known or b.dtype.is_floating_point else _whole_power(b, x, y, found)
+
+
+def _whole_power(b: Builder, x: Value, y: Value, power: Value) -> Value:
+    """Integers to negative powers: 1 and -1 have some, all others have 0."""
+    zero, one = b.constant(0, b.dtype), b.constant(1, b.dtype)
+    odd = b.op("Sub", one, b.op("Mul", b.constant(2, b.dtype), b.op("Mod", y, b.constant(2, b.dtype))))
+    inverse = b.op("Where", b.op("Equal", x, b.constant(-1, b.dtype), dtype=dtypes.bool_), odd, zero, dtype=b.dtype, shape=b.shape)
+    inverse = b.op("Where", b.op("Equal", x, one, dtype=dtypes.bool_), one, inverse, dtype=b.dtype, shape=b.shape)
+    below = b.op("Less", y, zero, dtype=dtypes.bool_)
+    return b.op("Where", below, inverse, power, dtype=b.dtype, shape=b.shape)
 
 
 @row("square")

@@ -37,6 +37,7 @@ def _infinite(b: Builder, x: Value, **options: Any) -> Value:
     return made
 
 
+ROWS["isreal"] = lambda b, x: b.expand(b.constant(True, dtypes.bool_), b.shape_of(x), x.shape)
 ROWS["isposinf"] = lambda b, x: _infinite(b, x, detect_negative=0)
 ROWS["isneginf"] = lambda b, x: _infinite(b, x, detect_positive=0)
 
@@ -126,6 +127,24 @@ for _name in ("left", "right"):
 
 
 # ---- functions
+ROWS["sgn"], ROWS["conj_physical"] = ROWS["sign"], lambda b, x: x
+
+
+@row("angle")
+def _angle(b: Builder, x: Value) -> Value:
+    """Of real numbers: half a turn for those below zero; NaN stays."""
+    x = b.cast(x, b.dtype)
+    below = b.op("Less", x, b.constant(0, b.dtype), dtype=dtypes.bool_)
+    return chosen(b, b.op("IsNaN", x, dtype=dtypes.bool_), x, chosen(b, below, math.pi, 0))
+
+
+@row("special_xlog1py")
+def _xlog1py(b: Builder, x: Any, y: Any) -> Value:
+    y = b.as_value(y, b.dtype)
+    made: Value = ROWS["xlogy"](b, x, b.op("Add", y, b.constant(1, b.dtype)))
+    return b.op("Where", b.op("IsNaN", y, dtype=dtypes.bool_), y, made, dtype=b.dtype, shape=b.shape)
+
+
 ROWS["deg2rad"] = lambda b, x: b.op("Mul", b.cast(x, b.dtype), b.constant(math.pi / 180, b.dtype))
 ROWS["rad2deg"] = lambda b, x: b.op("Mul", b.cast(x, b.dtype), b.constant(180 / math.pi, b.dtype))
 

@@ -62,6 +62,14 @@ def _scatter(b: Builder, x: Value, dim: int, index: Value, source: Any) -> Value
     return b.op("ScatterElements", x, index, _cut(b, source, index), axis=dim % x.rank)
 
 
+@row("scatter.reduce", "scatter.value_reduce")
+@of_vectors
+def _scatter_by(b: Builder, x: Value, dim: int, index: Value, source: Any, *, reduce: str) -> Value:
+    source = source if isinstance(source, Value) else b.expand(b.constant(source, x.dtype), b.shape_of(index), index.shape)
+    word = {"add": "add", "multiply": "mul"}[reduce]
+    return b.op("ScatterElements", x, index, _cut(b, source, index), axis=dim % x.rank, reduction=word)
+
+
 def _cut(b: Builder, source: Value, index: Value) -> Value:
     """The part of a source that an index has places for."""
     if source.shape == index.shape:
@@ -107,6 +115,9 @@ def _scatter_reduce(b: Builder, x: Value, dim: int, index: Value, source: Value,
         made: Value = b.op("ScatterElements", tensor, index, values, axis=dim % x.rank, reduction=reduction)
         return made
 
+    if x.dtype is dtypes.bool_:
+        number = dtypes.int32
+        return b.cast(_scatter_reduce(b, b.cast(x, number), dim, index, b.cast(source, number), reduce, include_self=include_self), x.dtype)
     return _reduced_into(b, x, _cut(b, source, index), reduce, include_self, put)
 
 
@@ -165,17 +176,31 @@ def _index_fill(b: Builder, x: Value, dim: int, index: Value, value: Any) -> Val
 
 
 # ---- x[i, j]
+def _without_masks(b: Builder, indices: list[Any]) -> list[Any]:
+    """Indices in which a mask is the places of its true elements, an index for each of its dimensions."""
+    found: list[Any] = []
+    for index in indices:
+        if index is None or index.dtype is not dtypes.bool_:
+            found.append(index)
+            continue
+        places = b.op("NonZero", index, dtype=dtypes.int64, shape=(index.rank, None))
+        found += [b.op("Gather", places, b.constant(d, dtypes.int64), axis=0, shape=(None,)) for d in range(index.rank)]
+    return found
+
+
 @row("index", "_unsafe_index")
 def _index(b: Builder, x: Value, indices: list[Any]) -> Value:
     used = [d for d, index in enumerate(indices) if index is not None]
     if any(indices[d].dtype is dtypes.bool_ for d in used):
-        if len(used) == 1 and used[0] == 0:
-            if not x.rank:
-                made: Value = ROWS["masked_select"](b, x, indices[0])
-                return made
+        if used == [0] and not x.rank:
+            made: Value = ROWS["masked_select"](b, x, indices[0])
+            return made
+        if used == [0]:
             places = b.transpose(b.op("NonZero", indices[0], dtype=dtypes.int64, shape=(indices[0].rank, None)), [1, 0])
             return b.op("GatherND", x, places, shape=b.shape)
-        raise SymbolicValueError("indexing with a mask behind other dimensions, or beside other indices, is not supported", indices)
+        if any(indices[d].dtype is dtypes.bool_ and not indices[d].rank for d in used):
+            raise SymbolicValueError("a mask of one truth value beside other indices is not supported", indices)
+        return _index(b, x, _without_masks(b, indices))
     if len(used) == 1:
         return b.op("Gather", x, b.cast(indices[used[0]], dtypes.int64), axis=used[0], shape=b.shape)
     rest = [d for d in range(x.rank) if d not in used]
@@ -208,21 +233,29 @@ def _wider(a: Value, c: Value) -> tuple[Any, ...]:
 @row("index_put")
 def _index_put(b: Builder, x: Value, indices: list[Any], values: Value, accumulate: bool = False) -> Value:
     used = [d for d, index in enumerate(indices) if index is not None]
-    if used != list(range(len(used))):
-        raise SymbolicValueError("writing by indices behind whole dimensions is not supported", indices)
     if any(indices[d].dtype is dtypes.bool_ for d in used):
         mask = indices[0]
-        if len(used) > 1 or values.rank or accumulate:
-            raise SymbolicValueError("writing by a mask is supported for one number", indices)
-        mask = b.unsqueeze(mask, list(range(mask.rank, x.rank))) if mask.rank < x.rank else mask
-        return b.op("Where", mask, b.cast(values, x.dtype), x, dtype=x.dtype, shape=x.shape)
+        if used == [0] and not values.rank and not accumulate:
+            mask = b.unsqueeze(mask, list(range(mask.rank, x.rank))) if mask.rank < x.rank else mask
+            return b.op("Where", mask, b.cast(values, x.dtype), x, dtype=x.dtype, shape=x.shape)
+        if any(indices[d].dtype is dtypes.bool_ and not indices[d].rank for d in used):
+            raise SymbolicValueError("writing by a mask of one truth value is supported for one number", indices)
+        return _index_put(b, x, _without_masks(b, indices), values, accumulate)
+    rest = [d for d in range(x.rank) if d not in used]
     places = _joined(b, [b.cast(indices[d], dtypes.int64) for d in used])
-    shape = [*places.shape[:-1], *x.shape[len(used) :]]
-    lead = b.slice(b.op("Shape", places, dtype=dtypes.int64, shape=(places.rank,)), 0, 0, -1, shape=(places.rank - 1,))
-    rest = sizes_of(b, x, range(len(used), x.rank))
-    sizes = b.op("Concat", lead, b.sizes(rest), axis=0, shape=(len(shape),)) if rest else lead
-    updates = b.expand(b.cast(values, x.dtype), sizes, shape)
-    return b.op("ScatterND", x, places, updates, reduction="add" if accumulate else None)
+    lead, count = b.op("Shape", places, start=0, end=-1, dtype=dtypes.int64, shape=(places.rank - 1,)), places.rank - 1
+    ahead = used[0] if used == list(range(used[0], used[-1] + 1)) else 0  # dimensions before those of the indices
+    before, behind = rest[:ahead], rest[ahead:]
+    parts = [b.sizes(sizes_of(b, x, before)) if before else None, lead, b.sizes(sizes_of(b, x, behind)) if behind else None]
+    known = [part for part in parts if part is not None]
+    shape = [*[x.shape[d] for d in before], *places.shape[:-1], *[x.shape[d] for d in behind]]
+    sizes = known[0] if len(known) == 1 else b.op("Concat", *known, axis=0, shape=(len(shape),))
+    wide = b.expand(b.cast(values, x.dtype), sizes, shape)
+    updates = b.transpose(wide, [*range(ahead, ahead + count), *range(ahead), *range(ahead + count, len(shape))])
+    order = [*used, *rest]
+    front = b.transpose(x, order)
+    done = b.op("ScatterND", front, places, updates, reduction="add" if accumulate else None, shape=front.shape)
+    return b.transpose(done, [order.index(d) for d in range(x.rank)])
 
 
 # ---- writing slices, which the removal of writes in place makes

@@ -12,7 +12,7 @@ import numpy as np
 from ...core import dtype as dtypes
 from ...core.checks import SymInt
 from ..builder import Builder, Value
-from ..errors import SymbolicValueError
+from ..errors import SymbolicValueError, UnsupportedOperatorError
 from . import ROWS, row
 from .reductions import _reduce
 from .shapes import sizes_of
@@ -128,9 +128,13 @@ def _conv_transpose(
 ) -> Value:
     _check_floats(b, x)
     rank = weight.rank - 2
+    more, steps = _listed(output_padding, rank), _listed(stride, rank)
 
     def run(image: Value) -> Value:
         shape = b.shape if x.rank == rank + 2 else (1, *b.shape)
+        if any(amount >= step for amount, step in zip(more, steps, strict=True)):
+            whole: dict[str, Any] = {"strides": steps, "group": groups, "dilations": _listed(dilation, rank), "kernel_shape": list(weight.shape[2:])}
+            return _cut_transposed(b, b.op("ConvTranspose", image, weight, **whole), bias, _listed(padding, rank), more, shape)
         made: Value = b.op(
             "ConvTranspose", image, weight, bias, shape=shape, kernel_shape=list(weight.shape[2:]), strides=_listed(stride, rank),
             pads=_listed(padding, rank) * 2, output_padding=_listed(output_padding, rank), group=groups, dilations=_listed(dilation, rank),
@@ -138,6 +142,15 @@ def _conv_transpose(
         return made
 
     return _batched(b, x, rank, run)
+
+
+def _cut_transposed(b: Builder, whole: Value, bias: Value | None, padding: list[int], more: list[int], shape: Any) -> Value:
+    """The whole result of a transposed convolution without its margins, which end by a stride or more later than onnxruntime can say."""
+    axes = range(2, 2 + len(padding))
+    ends = [extra - amount for amount, extra in zip(padding, more, strict=True)]
+    pads = b.ints([*[-amount for amount in padding], *ends])
+    made: Value = b.op("Pad", whole, pads, b.constant(0, whole.dtype), b.ints(axes), shape=shape)
+    return made if bias is None else b.op("Add", made, b.unsqueeze(bias, range(1, 1 + len(padding))), shape=shape)
 
 
 @row("convolution")
@@ -166,7 +179,7 @@ def _filled(given: tuple[Any, ...], *defaults: Any) -> tuple[Any, ...]:
 
 def _pool(rank: int, kind: str) -> Callable[..., Any]:
     def translate(b: Builder, x: Value, kernel_size: Any, stride: Any = (), padding: Any = 0, *rest: Any) -> Value:
-        kernel = _listed(kernel_size, rank)
+        kernel, divisor = _listed(kernel_size, rank), None
         options: dict[str, Any] = {
             "kernel_shape": kernel,
             "strides": _listed(stride, rank) if stride not in ((), [], None) else kernel,
@@ -177,15 +190,17 @@ def _pool(rank: int, kind: str) -> Callable[..., Any]:
             options["dilations"] = _listed(dilation, rank)
         else:
             ceil_mode, count_include_pad, divisor = _filled(rest, False, True, None)
-            if divisor is not None:
-                raise SymbolicValueError("avg_pool with divisor_override is not supported", divisor)
-            options["count_include_pad"] = int(count_include_pad)
+            if divisor is not None and ceil_mode:
+                raise SymbolicValueError("avg_pool with divisor_override and ceil_mode is not supported", divisor)
+            options["count_include_pad"] = int(count_include_pad or divisor is not None)
         options["ceil_mode"] = int(ceil_mode)
         as_float = not x.dtype.is_floating_point
 
         def run(image: Value) -> Value:
             shape = b.shape if x.rank == rank + 2 else (1, *b.shape)
             made: Value = b.op(kind, b.cast(image, dtypes.float32) if as_float else image, shape=shape, **options)
+            if divisor is not None:
+                made = b.op("Mul", made, b.constant(math.prod(kernel) / divisor, made.dtype))
             return b.cast(made, x.dtype)
 
         return _batched(b, x, rank, run)
@@ -476,6 +491,13 @@ def _fit(x: Value, sizes: Any, factors: Any) -> bool:
     return all(n is None or isinstance(size, Value) or math.floor(n * factor) == size for n, size, factor in known)
 
 
+def _are_whole(sizes: Any, factors: Any) -> bool:
+    """Whether factors make whole numbers of known sizes."""
+    if None in factors or any(isinstance(size, SymInt) for size in sizes):
+        return False
+    return all(abs(size * factor - round(size * factor)) < 1e-6 for size, factor in zip(sizes, factors, strict=True))
+
+
 def _resize(mode: str, has_corners: bool) -> Callable[..., Any]:
     def translate(b: Builder, x: Value, output_size: Any, *rest: Any, **options: Any) -> Value:
         sizes, rest = output_size, (*rest, *options.values())
@@ -494,6 +516,8 @@ def _resize(mode: str, has_corners: bool) -> Callable[..., Any]:
             words |= {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
         else:
             words |= {"coordinate_transformation_mode": "align_corners" if corners else "half_pixel"}
+        if factors and _are_whole(x.shape[2:], factors):
+            sizes, factors = list(b.shape[2:]), None  # the factors' roundings could lose an element
         if sizes is not None and (corners or not factors or not _fit(x, sizes, factors)):
             lead = sizes_of(b, x, [0, 1])
             return b.op("Resize", x, None, None, b.sizes([*lead, *sizes]), shape=b.shape, **words)
@@ -514,8 +538,10 @@ for _rank in (1, 2, 3):
 ROWS["_upsample_bilinear2d_aa"], ROWS["_upsample_bicubic2d_aa"] = _resize("linear", True), _resize("cubic", True)
 
 
-@row("grid_sampler", "grid_sampler_2d")
+@row("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
 def _grid_sampler(b: Builder, x: Value, grid: Value, mode: int, padding: int, align_corners: bool) -> Value:
+    if x.rank == 5 and b.opset < 20:
+        raise UnsupportedOperatorError(f"aten::{b.name}", b.opset, 20, "it samples volumes")
     modes = ("linear", "nearest", "cubic") if b.opset >= 20 else ("bilinear", "nearest", "bicubic")
     words: dict[str, Any] = {"mode": modes[mode], "padding_mode": ("zeros", "border", "reflection")[padding]}
     return b.op("GridSample", x, grid, align_corners=int(align_corners), shape=b.shape, **words)

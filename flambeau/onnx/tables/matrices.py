@@ -1,8 +1,4 @@
-"""Rows of operations on vectors and matrices beside the plain products.
-
-ONNX has a determinant, and no factorisation, inverse or solution of equations: those have no row, and exporting them raises
-``UnsupportedOperatorError``.
-"""
+"""Rows of operations on vectors and matrices beside the plain products; equations are in ``equations``."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ from ..builder import Builder, Value
 from ..errors import SymbolicValueError
 from . import ROWS, row
 from .indexing import _wider
-from .reductions import _reduce
+from .reductions import _reduce, vector_norm
 from .shapes import _END, sizes_of
 
 
@@ -98,6 +94,17 @@ def _pairwise_distance(b: Builder, x: Value, y: Value, p: float = 2.0, eps: floa
     return made
 
 
+def _as_long(b: Builder, x: Value, other: Value, axis: int) -> Value:
+    """``x`` with a dimension as long as that of another, if it is of size 1."""
+    if x.size(axis) != 1:
+        return x
+    sizes = [1] * x.rank
+    sizes[axis] = sizes_of(b, other, [axis % other.rank])[0]
+    shape = list(x.shape)
+    shape[axis] = other.shape[axis]
+    return b.expand(x, b.sizes(sizes), shape)
+
+
 @row("cosine_similarity")
 def _cosine_similarity(b: Builder, x: Value, y: Value, dim: int = 1, eps: float = 1e-8) -> Value:
     shape = _wider(x, y)
@@ -112,13 +119,54 @@ def _cosine_similarity(b: Builder, x: Value, y: Value, dim: int = 1, eps: float 
         made: Value = b.op("Div", value, b.op("Max", length, b.constant(eps, b.dtype)))
         return made
 
-    if any(value.rank != len(shape) for value in (x, y)):
-        raise SymbolicValueError("cosine_similarity of different numbers of dimensions is not supported", (x, y))
+    x, y = (b.unsqueeze(each, range(len(shape) - each.rank)) if each.rank < len(shape) else each for each in (x, y))
+    if x.shape[axis] != y.shape[axis]:  # one element stands for as many equal ones
+        x, y = _as_long(b, x, y, axis), _as_long(b, y, x, axis)
     product = b.op("Mul", directed(x), directed(y), shape=shape)
     return b.op("ReduceSum", product, b.ints([axis]), keepdims=0, shape=b.shape)
 
 
+@row("pdist", "_pdist_forward")
+def _pdist(b: Builder, x: Value, p: float = 2.0) -> Value:
+    count = x.size(0)
+    if count is None:
+        raise SymbolicValueError("pdist of a symbolic number of rows is not supported", x)
+    first, second = (b.constant(places, dtypes.int64) for places in np.triu_indices(count, 1))
+    left, right = (b.op("Gather", x, places, axis=0, shape=(*b.shape, x.shape[1])) for places in (first, second))
+    return vector_norm(b, b.op("Sub", left, right), p, [1], shape=b.shape)
+
+
 # ---- diagonals
+@row("block_diag")
+def _block_diag(b: Builder, tensors: list[Value]) -> Value:
+    rows = []
+    blocks = [b.unsqueeze(each, range(2 - each.rank)) if each.rank < 2 else each for each in tensors]
+    widths = [block.size(1) for block in blocks]
+    if None in widths:
+        raise SymbolicValueError("block_diag of symbolic sizes is not supported", tensors)
+    before, total = 0, b.shape[1]
+    for block in blocks:
+        pads = b.ints([before, total - before - block.shape[1]])
+        number = b.cast(block, dtypes.int32 if b.dtype is dtypes.bool_ else b.dtype)
+        rows.append(b.op("Pad", number, pads, b.constant(0, number.dtype), b.ints([1]), shape=(block.shape[0], total)))
+        before += block.shape[1]
+    return b.cast(b.op("Concat", *rows, axis=0, shape=b.shape), b.dtype)
+
+
+@row("diagonal_scatter")
+def _diagonal_scatter(b: Builder, x: Value, source: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
+    first, second = dim1 % x.rank, dim2 % x.rank
+    rows, columns = x.size(first), x.size(second)
+    if rows is None or columns is None:
+        raise SymbolicValueError("diagonals of symbolic sizes are not supported", x)
+    order = [first, second, *[d for d in range(x.rank) if d not in (first, second)]]
+    places = b.constant(np.argwhere(np.eye(rows, columns, offset, dtype=bool)), dtypes.int64)
+    updates = b.transpose(b.cast(source, x.dtype), [source.rank - 1, *range(source.rank - 1)])
+    moved = b.transpose(x, order)
+    done = b.op("ScatterND", moved, places, updates, shape=moved.shape)
+    return b.transpose(done, [order.index(d) for d in range(x.rank)])
+
+
 @row("diag_embed")
 def _diag_embed(b: Builder, x: Value, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Value:
     size = x.size(-1)
@@ -216,13 +264,26 @@ def _affine_grid(b: Builder, theta: Value, sizes: Any, align_corners: bool) -> V
     return b.op("Reshape", moved, b.sizes([-1, *spatial, len(spatial)]), shape=b.shape)
 
 
-@row("as_strided", "as_strided_copy")
-def _as_strided(b: Builder, x: Value, sizes: Any, strides: Any, offset: Any = None) -> Value:
+def _strided_places(b: Builder, sizes: Any, strides: Any, offset: Any) -> np.ndarray:
+    """Places of the elements of a strided view in the memory of a tensor that is in order."""
     if any(isinstance(each, Value) for each in (*sizes, *strides, offset)) or not b.is_whole(0):
         raise SymbolicValueError("as_strided is supported for whole tensors in order, and numbers", sizes)
     places = np.full((), offset or 0)
     for size, stride in zip(sizes, strides, strict=True):
         places = places[..., None] + np.arange(size) * stride
+    return places
+
+
+@row("as_strided_scatter")
+def _as_strided_scatter(b: Builder, x: Value, source: Value, sizes: Any, strides: Any, offset: Any = None) -> Value:
+    places = b.constant(_strided_places(b, sizes, strides, offset).reshape(-1), dtypes.int64)
+    flat, values = (b.op("Reshape", each, b.ints([-1]), shape=(None,)) for each in (x, b.cast(source, x.dtype)))
+    return b.op("Reshape", b.op("ScatterElements", flat, places, values, axis=0), b.shape_of(x), shape=x.shape)
+
+
+@row("as_strided", "as_strided_copy")
+def _as_strided(b: Builder, x: Value, sizes: Any, strides: Any, offset: Any = None) -> Value:
+    places = _strided_places(b, sizes, strides, offset)
     flat = b.op("Reshape", x, b.ints([-1]), shape=(None,))
     return b.op("Gather", flat, b.constant(places, dtypes.int64), axis=0, shape=b.shape)
 
@@ -231,6 +292,11 @@ def _as_strided(b: Builder, x: Value, sizes: Any, strides: Any, offset: Any = No
 def _tensordot(b: Builder, x: Value, y: Value, dims_self: Any, dims_other: Any) -> Value:
     left, right = [d % x.rank for d in dims_self], [d % y.rank for d in dims_other]
     kept, rest = ([d for d in range(value.rank) if d not in used] for value, used in ((x, left), (y, right)))
+    for one, other in zip(left, right, strict=True):  # a dimension of size 1 stands for as many equal elements as the other has
+        if y.size(other) == 1 and x.size(one) != 1:
+            x = b.op("ReduceSum", x, b.ints([one]), keepdims=1, shape=[1 if d == one else size for d, size in enumerate(x.shape)])
+        elif x.size(one) == 1 and y.size(other) != 1:
+            y = b.op("ReduceSum", y, b.ints([other]), keepdims=1, shape=[1 if d == other else size for d, size in enumerate(y.shape)])
     inside = sizes_of(b, y, right)
     first = b.op("Reshape", b.transpose(x, [*kept, *left]), b.sizes([-1, _product(b, inside)]), shape=(None, None))
     second = b.op("Reshape", b.transpose(y, [*right, *rest]), b.sizes([_product(b, inside), -1]), shape=(None, None))

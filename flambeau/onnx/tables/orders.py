@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ...core import dtype as dtypes
 from ..builder import Builder, Value
-from ..errors import SymbolicValueError
 from . import of_reduced_vectors, of_vectors, row
 from .elementwise import promoted
 from .shapes import sizes_of
@@ -188,12 +189,17 @@ def _logcumsumexp(b: Builder, x: Value, dim: int) -> Value:
 
 def _extreme_so_far(b: Builder, x: Value, axis: int, kind: str) -> list[Value]:
     """The largest or smallest element so far, and where it is: the last of equal ones, and NaN from the first one on."""
-    least = -math.inf if kind == "Greater" else math.inf
-    if not x.dtype.is_floating_point:
-        raise SymbolicValueError("cummax and cummin are supported for floats", x)
+    if x.dtype is dtypes.bool_:
+        values, places = _extreme_so_far(b, b.cast(x, dtypes.int32), axis, kind)
+        return [b.cast(values, x.dtype), places]
+    is_float = x.dtype.is_floating_point
+    limits = np.iinfo(x.dtype.numpy) if not is_float else None
+    low, high = (-math.inf, math.inf) if limits is None else (limits.min, limits.max)
+    least = low if kind == "Greater" else high
 
     def step(found: Value, place: Value, here: Value, part: Value) -> list[Value]:
-        after = b.op("Or", b.op(f"{kind}OrEqual", part, found, dtype=dtypes.bool_), b.op("IsNaN", part, dtype=dtypes.bool_))
+        after = b.op(f"{kind}OrEqual", part, found, dtype=dtypes.bool_)
+        after = b.op("Or", after, b.op("IsNaN", part, dtype=dtypes.bool_)) if is_float else after
         value = b.op("Where", after, part, found, dtype=x.dtype)
         last = b.op("Where", after, here, place, dtype=dtypes.int64)
         return [value, last, b.op("Add", here, b.constant(1, dtypes.int64))]

@@ -279,6 +279,8 @@ def _pad(b: Builder, x: Value, pad: Any, mode: Any = "constant", value: Any = No
     if word == "wrap" and b.opset < 19:
         return _circular(b, x, pad)
     count = len(pad) // 2
+    if word == "edge" and all(not isinstance(amount, Value) for amount in pad) and min(pad, default=0) < 0:
+        return _clamped(b, x, pad)
     axes = [x.rank - 1 - k for k in range(count)]
     amounts = b.sizes([*[pad[2 * k] for k in range(count)], *[pad[2 * k + 1] for k in range(count)]])
     filler = b.as_value(0 if value is None else value, x.dtype) if word == "constant" else None
@@ -286,6 +288,18 @@ def _pad(b: Builder, x: Value, pad: Any, mode: Any = "constant", value: Any = No
     y = b.op("Pad", b.cast(x, dtypes.int32) if as_float else x, amounts, b.cast(filler, dtypes.int32) if as_float and filler else filler,
              b.ints(axes), mode=word, shape=b.shape)  # fmt: skip
     return b.cast(y, x.dtype)
+
+
+def _clamped(b: Builder, x: Value, pad: Any) -> Value:
+    """Replicated edges where a side loses elements, by places: onnxruntime takes no dimension that loses all of them."""
+    for k in range(len(pad) // 2):
+        axis, (before, after) = x.rank - 1 - k, pad[2 * k : 2 * k + 2]
+        size = x.size(axis)
+        if size is None:
+            raise SymbolicValueError("padding of symbolic sizes by less than nothing is not supported", pad)
+        places = np.clip(np.arange(before + size + after) - before, 0, size - 1)
+        x = b.op("Gather", x, b.constant(places, dtypes.int64), axis=axis, shape=(*x.shape[:axis], len(places), *x.shape[axis + 1 :]))
+    return x
 
 
 def _circular(b: Builder, x: Value, pad: Any) -> Value:
