@@ -133,7 +133,7 @@ def _conv_transpose(
     def run(image: Value) -> Value:
         shape = b.shape if x.rank == rank + 2 else (1, *b.shape)
         if any(amount >= step for amount, step in zip(more, steps, strict=True)):
-            whole: dict[str, Any] = {"strides": steps, "group": groups, "dilations": _listed(dilation, rank), "kernel_shape": list(weight.shape[2:])}
+            whole: dict[str, Any] = {"strides": steps, "group": groups, "dilations": _listed(dilation, rank)}
             return _cut_transposed(b, b.op("ConvTranspose", image, weight, **whole), bias, _listed(padding, rank), more, shape)
         made: Value = b.op(
             "ConvTranspose", image, weight, bias, shape=shape, kernel_shape=list(weight.shape[2:]), strides=_listed(stride, rank),
