@@ -299,7 +299,10 @@ def _factorisations() -> Any:
     for dtype in (torch.float32, torch.float64):
         A, B = torch.randn(41, 41, dtype=dtype) + 30 * torch.eye(41, dtype=dtype), torch.randn(41, 5, dtype=dtype)
         packed, pivots = torch.linalg.lu_factor(A)
-        results += [packed, pivots, torch.linalg.inv(A), torch.linalg.solve(A, B)]
+        results += [packed, pivots, torch.linalg.inv(A), torch.linalg.solve(A, B), torch.linalg.lstsq(A, B)[0]]
+        reflections = torch.geqrf(A)
+        results += [*reflections, *torch.linalg.qr(A), torch.linalg.householder_product(*reflections)]
+        results += [torch.ormqr(*reflections, B), torch.ormqr(*reflections, B.mT, left=False)]
         results += [torch.linalg.lu_solve(packed, pivots, B, adjoint=adjoint) for adjoint in (False, True)]
         for upper in (False, True):
             root = torch.linalg.cholesky(A @ A.mT, upper=upper)

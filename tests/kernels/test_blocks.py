@@ -7,7 +7,7 @@ import pytest
 import scipy.linalg.lapack
 
 import flambeau as torch
-from flambeau.kernels.families import blocks, elimination, lapack, roots
+from flambeau.kernels.families import blocks, elimination, lapack, reflections, roots
 from flambeau.kernels.families.blas import library
 
 from .guard import guarded
@@ -136,12 +136,66 @@ def test_roots_and_triangles(dtype):
                     assert Y.T.flags.c_contiguous or min(Y.shape) == 1 or Y.flags.f_contiguous
 
 
+@both_dtypes
+def test_reflections_are_as_accurate_as_lapacks(dtype):
+    rng, errors = np.random.default_rng(6), []
+    for size in SIZES[1:-2:2]:
+        for m, n in ((size, size), (size, size + 5), (size + 40, size)):
+            for A in matrices(rng, dtype, m, n):
+                packed, tau = lapack.geqrf(A)
+                want, taus, _, _ = routine("geqrf", dtype)(A)
+                assert packed.T.flags.c_contiguous and ((tau >= 0) & (tau <= 2)).all()
+                residuals = []
+                for factors, scalars in ((packed, tau), (want, taus)):
+                    V, Q = np.tril(factors.astype(np.float64), -1), np.eye(m)
+                    for i, scalar in reversed(list(enumerate(scalars.astype(np.float64)))):
+                        v = V[:, i].copy()
+                        v[i] = 1
+                        Q -= scalar * np.outer(v, v @ Q)
+                    R = np.triu(factors).astype(np.float64)
+                    residuals.append(error(Q @ R, A, np.linalg.norm(A.astype(np.float64), axis=0)))
+                errors.append(residuals)
+                for mode, columns in (("reduced", min(m, n)), ("complete", m)):
+                    ours, R = lapack.qr(A, mode)
+                    assert ours.shape == (m, columns) and R.shape == (columns, n) and not np.tril(R, -1).any()
+                    np.testing.assert_array_equal(R[: min(m, n)], np.triu(packed)[:columns][: min(m, n)])
+                    assert error(ours.T.astype(np.float64) @ ours, np.eye(columns, dtype=dtype), np.sqrt(m)) < 1.5
+                    assert error(ours.astype(np.float64) @ R, A, np.linalg.norm(A.astype(np.float64), axis=0)) < 3
+                np.testing.assert_allclose(lapack.orgqr(packed[:, : min(m, n)], tau), ours[:, : min(m, n)], atol=20 * np.finfo(dtype).eps)
+                if A is not None and m >= n:
+                    C = rng.standard_normal((m, 5)).astype(dtype)
+                    for adjoint, want in ((False, ours.astype(np.float64) @ C), (True, ours.T.astype(np.float64) @ C)):
+                        np.testing.assert_allclose(lapack.ormqr(packed, tau, C, True, adjoint), want, atol=200 * np.finfo(dtype).eps)
+                        right = lapack.ormqr(packed, tau, C.T, False, not adjoint)
+                        np.testing.assert_allclose(right, want.T, atol=200 * np.finfo(dtype).eps)
+    ours, theirs = np.sqrt(np.mean(np.square(errors), 0))
+    assert ours <= 2 * theirs, (ours, theirs)
+
+
+@both_dtypes
+def test_least_squares_of_full_rank(dtype):
+    rng = np.random.default_rng(7)
+    for m, n in ((40, 40), (90, 40), (65, 64)):
+        A, B = rng.standard_normal((m, n)).astype(dtype), rng.standard_normal((m, 5)).astype(dtype)
+        A[:n] += 10 * np.eye(n, dtype=dtype)
+        rcond = float(np.finfo(dtype).eps * m)
+        assert lapack._of_full_rank(A, B, rcond) is not None
+        X, rank = lapack.gelsy(A, B, rcond)
+        want = np.linalg.lstsq(A.astype(np.float64), B.astype(np.float64), rcond=None)[0]
+        np.testing.assert_allclose(X[:n], want, atol=100 * np.finfo(dtype).eps)
+        assert rank == n
+        A[:, 3] = A[:, 5]
+        assert lapack._of_full_rank(A, B, rcond) is None and lapack.gelsy(A, B, rcond)[1] == n - 1
+
+
 def test_what_blocks_leave_to_lapack():
     A = np.random.default_rng(3).standard_normal((40, 40))
     for value in (np.nan, np.inf):
         B = A.copy()
         B[20, 3] = value
-        assert elimination.factors(B) is None and blocks.in_rows(B) is None and roots.roots(B, False) is None
+        assert all(by(B) is None for by in (elimination.factors, blocks.in_rows, reflections.factors)) and roots.roots(B, False) is None
+    assert reflections.factors(A * 1e-270) is None and reflections.factors(A * 1e-100) is not None
+    assert reflections.factors(A * 0) is not None and not lapack.geqrf(A * 0)[1].any()
     tiny = np.eye(40, dtype=np.float32) * np.float32(1e-40)
     assert elimination.factors(tiny) is None
     P = A @ A.T
@@ -173,6 +227,8 @@ def test_blocks_stay_within_their_arrays():
         for given in (guarded(A, end), guarded(A.T, end).T):
             np.testing.assert_array_equal(lapack.lu_factor(given)[0], lapack.lu_factor(A)[0])
             np.testing.assert_array_equal(lapack.solve(A, given)[0], lapack.solve(A, A)[0])
+            for got, want in zip(lapack.qr(given, "reduced"), lapack.qr(A, "reduced"), strict=True):
+                np.testing.assert_array_equal(got, want)
             np.testing.assert_array_equal(
                 lapack.solve_triangular(given, A, False, True, False), lapack.solve_triangular(A, A, False, True, False)
             )

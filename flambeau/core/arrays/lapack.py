@@ -250,13 +250,16 @@ def ldl_solve(factors: np.ndarray, pivots: np.ndarray, B: np.ndarray, hermitian:
 def least_squares(A: np.ndarray, B: np.ndarray, rcond: float, driver: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The right hand sides' place with the solutions in its first n rows, ranks, singular values, and which matrices lack full rank."""
     lead, (m, n), count = np.broadcast_shapes(A.shape[:-2], B.shape[:-2]), A.shape[-2:], B.shape[-1]
-    X = by_columns((*lead, max(m, n), count), A.dtype)
-    X[...] = 0
-    X[..., :m, :] = B
+    if m >= n and driver == "gelsy":
+        X = np.broadcast_to(B, (*lead, m, count))
+    else:
+        X = by_columns((*lead, max(m, n), count), A.dtype)
+        X[...] = 0
+        X[..., :m, :] = B
     rank, info = np.zeros(lead, np.int64), np.zeros(lead, np.int32)
     values = np.zeros((*lead, min(m, n)), A.real.dtype)
     if not min(m, n, count) or not rank.size:
-        return X, rank, values, info
+        return columns_of(X), rank, values, info
     if driver == "gelsy":
         return *_of_least_norm(A, X, rcond), values, info
     solve = _routine(driver, A.dtype)
@@ -274,8 +277,8 @@ def least_squares(A: np.ndarray, B: np.ndarray, rcond: float, driver: str) -> tu
 
 @native.part("_gelsy", work="16 * A.size")
 def _of_least_norm(A: np.ndarray, X: np.ndarray, rcond: float) -> tuple[np.ndarray, np.ndarray]:
-    """Solutions of least norm, by a complete orthogonal factorisation, in the place ``X`` of the right hand sides, and ranks."""
-    lead, (m, n), count = X.shape[:-2], A.shape[-2:], X.shape[-1]
+    """Solutions of least norm, by a complete orthogonal factorisation, in the first rows of what X becomes, and ranks."""
+    lead, (m, n), count, X = X.shape[:-2], A.shape[-2:], X.shape[-1], columns_of(X)
     rank, solve = np.zeros(lead, np.int64), _routine("gelsy", A.dtype)
     room = max(min(m, n) + 3 * n + 1, 2 * min(m, n) + count, 2 * n + 64 * (n + 1))
     for index, matrix in _each(lead, A, 2):

@@ -123,8 +123,12 @@ class Blocks:
         target: Value,
         by: Value,
         place: Callable[[Value], Value] | None = None,
+        diagonal: Value | None = None,
     ) -> None:
-        """Write ``limits`` rows and columns column by column, ``by`` elements apart, column j to ``place(j)`` where that is given."""
+        """Write ``limits`` rows and columns column by column, ``by`` elements apart, column j to ``place(j)`` where that is given.
+
+        With zeros below a ``diagonal``, which begins in that row.
+        """
         k, (m, n) = self.k, limits
 
         def square(i: Value, j: Value) -> None:
@@ -134,7 +138,8 @@ class Blocks:
 
                 def column(r: int = r, value: Value = value) -> None:
                     number = j + r if place is None else place(j + r)
-                    k.store(value, target, number * by + i, self.element, mask)
+                    above = value if diagonal is None else k.select(below(k, diagonal + j + r + 1 - i, self.lanes), value, 0.0)
+                    k.store(above, target, number * by + i, self.element, mask)
 
                 k.when(j + r < n, column)
 
@@ -262,7 +267,7 @@ class Rows(NamedTuple):
 
 
 class Lies(NamedTuple):
-    """How a stack of matrices lies: rows, or columns if not ``by_rows``, ``by`` elements apart; the next one ``step`` elements on."""
+    """The layout of a stack of matrices: rows, or columns if not ``by_rows``, ``by`` elements apart; the next one ``step`` elements on."""
 
     array: np.ndarray
     by_rows: int
@@ -338,14 +343,14 @@ def pad(k: Builder, element: str) -> None:
         rows = k.at(o.rows, b * o.room, element)
         finite = parts.read(k.at(o.others, b * o.step, element), o.by, o.by_rows.ne(0), (o.m, o.n), rows, o.pitch)
         k.when(~finite, lambda: k.store(k.const(1, "i64"), o.flag, 0, "i64"))
-        parts.ones_behind(rows, o.pitch, o.n)
+        k.when(o.m.eq(o.n), lambda: parts.ones_behind(rows, o.pitch, o.n))
 
     k.for_chunks(matrix)
 
 
 @kernel
-def turn(k: Builder, element: str) -> None:
-    """Copy matrices in padded rows column by column; some columns are a chunk."""
+def turn(k: Builder, element: str, upper: bool) -> None:
+    """Copy matrices in padded rows, or their upper triangles with zeros below, column by column; some columns are a chunk."""
     o, parts = k.arguments(Turned), Blocks(k, element)
 
     def chunk(c: Value) -> None:
@@ -353,30 +358,31 @@ def turn(k: Builder, element: str) -> None:
         first = stripe * parts.wide
         count = k.least(parts.k.like(parts.wide, first), o.n - first)
         target = k.at(o.others, (b * o.n + first) * o.m, element)
-        parts.write_columns(k.at(o.rows, b * o.room + first, element), o.pitch, (o.m, count), target, o.m)
+        diagonal = first if upper else None
+        parts.write_columns(k.at(o.rows, b * o.room + first, element), o.pitch, (o.m, count), target, o.m, diagonal=diagonal)
 
     k.for_chunks(chunk)
 
 
 def in_rows(matrices: np.ndarray) -> Rows | None:
-    """Square matrices in padded rows; None where a number is not finite, and where they are for LAPACK."""
-    n = matrices.shape[-1]
-    if not are_for_blocks(matrices.dtype, n, n):
+    """Matrices in padded rows; None where a number is not finite, and where they are for LAPACK."""
+    m, n = matrices.shape[-2:]
+    if not are_for_blocks(matrices.dtype, m, n):
         return None
     given, flag = lies(matrices), np.zeros(1, np.int64)
-    rows = reserve(len(given.array), n, n, matrices.dtype)
+    rows = reserve(len(given.array), m, n, matrices.dtype)
     pad(FLOATS[matrices.dtype]).launch(
-        len(given.array), rows=rows.array, others=given.array, flag=flag, m=n, n=n, pitch=rows.pitch, by_rows=given.by_rows, by=given.by,
+        len(given.array), rows=rows.array, others=given.array, flag=flag, m=m, n=n, pitch=rows.pitch, by_rows=given.by_rows, by=given.by,
         step=given.step, room=rows.room, stripes=1,
     )  # fmt: skip
     return None if flag[0] else rows
 
 
-def in_columns(rows: Rows, m: int) -> np.ndarray:
-    """The transposed stack of matrices of ``m`` rows."""
+def in_columns(rows: Rows, m: int, upper: bool = False) -> np.ndarray:
+    """The transposed stack of matrices of ``m`` rows, or of their upper triangles."""
     count, out = len(rows.array), np.empty((len(rows.array), rows.n, m), rows.array.dtype)
     stripes = -(-rows.n // tile_columns(out.dtype))
-    turn(FLOATS[out.dtype]).launch(
+    turn(FLOATS[out.dtype], upper).launch(
         count * stripes, rows=rows.array, others=out, flag=out, m=m, n=rows.n, pitch=rows.pitch, by_rows=0, by=m, step=m * rows.n,
         room=rows.room, stripes=stripes,
     )  # fmt: skip

@@ -16,7 +16,7 @@ import numpy as np
 from ...core.arrays.native import NoKernel, native
 from ..compiler.build import kernel
 from ..compiler.language import Builder, Value
-from . import blocks, elimination, roots, small_matrices, substitution
+from . import blocks, elimination, reflections, roots, small_matrices, substitution
 from .blas import Library, alone, library
 
 _LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
@@ -418,7 +418,9 @@ def eigh(A: np.ndarray, UPLO: str, vectors: bool) -> Any:
 # -- QR -------------------------------------------------------------------------------------------------------------------------------
 @native("geqrf")
 def geqrf(A: np.ndarray) -> Arrays:
-    letter, (m, n) = _letter(A, "geqrf"), A.shape[-2:]
+    letter, (m, n), lead, own = _letter(A, "geqrf"), A.shape[-2:], A.shape[:-2], reflections.factors(A)
+    if own is not None:
+        return _matrices(blocks.in_columns(own.rows, m), lead), own.tau.reshape(*lead, -1)
     stack, short = _stack(A), min(m, n)
     tau = np.empty((len(stack), short), A.dtype)
     _run(letter + "geqrf", len(stack), 2 * m * n * short, m, n, stack, m, tau, Room(A.dtype.char), _integers(1))
@@ -429,7 +431,9 @@ def geqrf(A: np.ndarray) -> Arrays:
 def orgqr(A: np.ndarray, tau: np.ndarray) -> np.ndarray:
     """The first columns, as many as A has, of the product of the reflections."""
     routine, (m, n), count = "ungqr" if A.dtype.kind == "c" else "orgqr", A.shape[-2:], tau.shape[-1]
-    letter = _letter(A, routine)
+    letter, own = _letter(A, routine), reflections.given(A, tau)
+    if own is not None:
+        return _matrices(reflections.product(own, None, n), A.shape[:-2])
     stack, factors = _stack(A), np.ascontiguousarray(tau).reshape(-1, count) if count else np.zeros(1, A.dtype)
     _run(letter + routine, len(stack), 2 * m * n * n, m, n, count, stack, m, factors, Room(A.dtype.char), _integers(1))
     return _matrices(stack, A.shape[:-2])
@@ -443,7 +447,11 @@ def ormqr(A: np.ndarray, tau: np.ndarray, C: np.ndarray, left: bool, adjoint: bo
     letter = _letter(C, routine)
     if not count:
         return None
-    lead, rows = C.shape[:-2], A.shape[-2]
+    lead, rows, own = C.shape[:-2], A.shape[-2], reflections.given(A[..., :count], tau) if A.shape[:-2] == C.shape[:-2] else None
+    if own is not None and left:
+        return _matrices(reflections.product(own, C, n, adjoint), lead)
+    if own is not None:  # C Q is the transposed Q^T C^T
+        return _matrices(reflections.product(own, C.swapaxes(-1, -2), m, not adjoint, True), lead)
     result, words = _stack(C), ("L" if left else "R", ("C" if is_complex else "T") if adjoint else "N")
     vectors, factors = _readable(A, lead), np.ascontiguousarray(tau).reshape(-1, count)
     cost = 4 * m * n * count
@@ -454,7 +462,10 @@ def ormqr(A: np.ndarray, tau: np.ndarray, C: np.ndarray, left: bool, adjoint: bo
 @native("linalg.qr")
 def qr(A: np.ndarray, mode: str) -> Arrays:
     m, n = A.shape[-2:]
-    size = m if mode == "complete" else min(m, n)
+    size, own = m if mode == "complete" else min(m, n), reflections.factors(A)
+    if own is not None:
+        R = _matrices(blocks.in_columns(own.rows, size, True), A.shape[:-2])
+        return (np.empty((0,), A.dtype) if mode == "r" else _matrices(reflections.product(own, None, size), A.shape[:-2])), R
     packed, tau = geqrf(A)
     R = np.where(_triangle(n, size), packed.swapaxes(-1, -2)[..., :size], 0).swapaxes(-1, -2)
     if mode == "r":
@@ -524,6 +535,9 @@ def gelsy(A: np.ndarray, X: np.ndarray, rcond: float) -> Arrays | None:
     letter, (m, n), columns = _letter(A, "gelsy"), A.shape[-2:], X.shape[-1]
     if not X.size:
         return None
+    own = _of_full_rank(A, X, rcond)
+    if own is not None:
+        return own
     lead, real = X.shape[:-2], _REAL[A.dtype.char]
     stack, right = _stack(A, lead), _stack(X)
     count, more = len(stack), [Room(real, 2 * n)] if A.dtype.kind == "c" else []
@@ -531,3 +545,23 @@ def gelsy(A: np.ndarray, X: np.ndarray, rcond: float) -> Arrays | None:
     limit, cost = np.array([rcond], real), 4 * m * n * min(m, n)
     _run(letter + "gelsy", count, cost, m, n, columns, stack, m, right, right.shape[-1], order, limit, rank, room, *more, _integers(1))
     return _matrices(right, lead), rank.astype(np.int64).reshape(lead)
+
+
+def _of_full_rank(A: np.ndarray, X: np.ndarray, rcond: float) -> Arrays | None:
+    """``gelsy`` where no singular value can be near ``rcond`` times the largest: then no column need come before others."""
+    m, n = A.shape[-2:]
+    own = reflections.factors(A) if m >= n and A.shape[:-2] == X.shape[:-2] else None
+    if own is None:
+        return None
+    R = own.rows
+    with np.errstate(all="ignore"):
+        inverse = substitution.solutions("inverse of upper", R, None)
+        condition = np.sqrt(np.square(A).sum((-2, -1)).reshape(-1) * np.square(inverse).sum((-2, -1)))  # at least the condition number
+    if not (condition * rcond < 0.5).all():
+        return None
+    turned = reflections.product(own, X[..., :m, :], X.shape[-1], True)
+    solution = substitution.solutions("upper", R, turned[:, :, :n].swapaxes(-1, -2))
+    if m > n:
+        turned[:, :, :n] = solution
+        solution = turned
+    return _matrices(solution, X.shape[:-2]), np.full(X.shape[:-2], n, np.int64)

@@ -147,6 +147,7 @@ STEPS: dict[str, tuple[tuple[str, tuple[bool, ...]], ...]] = {
     "upper root": (_LOAD, _OF_UPPER, _UPPER, _STORE),
     "inverse of lower root": (_IDENTITY, _LOWER, _OF_LOWER, _STORE),
     "inverse of upper root": (_IDENTITY, _OF_UPPER, _UPPER, _STORE),
+    "inverse of upper": (_IDENTITY, _UPPER, _STORE),
     "lower": (_LOAD, _LOWER, _STORE),
     "upper": (_LOAD, _UPPER, _STORE),
     "unit lower": (_LOAD, _UNIT_LOWER, _STORE),
