@@ -27,7 +27,8 @@ __all__ = ["PRODUCTS", "factors", "fused", "may_refuse", "ordered", "predecessor
 LARGEST = 24  # members of a group
 ARRAYS = 14  # that a group reads and writes: each is a stream of memory that the processor has to follow
 _OF_MATRICES = frozenset(
-    f"linalg.{name}" for name in "cholesky_factors decompositions inverses least_squares linear_systems low_rank lu_factors".split()
+    f"linalg.{name}"
+    for name in "cholesky_factors decompositions exponentials inverses least_squares linear_systems low_rank lu_factors".split()
 )  # modules
 _OF_RANGES = frozenset(("_binary_cross_entropy", "histc"))
 PRODUCTS = frozenset(("matmul", "mm"))  # with which a group may begin (``epilogues``)

@@ -73,7 +73,7 @@ class _Reflecting(Blocks):
                 self.put(k.select(here[v], value, 0.0), vectors, i * self.size + v * self.lanes)
 
         k.loop(0, m, row)
-        k.loop(m, m + self.size, lambda i: [self.put(self.zero, vectors, i * self.size + v * self.lanes) for v in self.every] and None)
+        k.loop(m * self.size, (m + self.size) * self.size, lambda i: self.put(self.zero, vectors, i), step=self.lanes)
 
     def triangle(self, vectors: Value, taus: Value, m: Value, width: Value, target: Value) -> None:
         """-M; ones on the diagonal where there is no reflection."""
@@ -156,20 +156,20 @@ class _Reflection(_Reflecting):
         k.store(tau, self.tau, column, self.element)
         steps = []
         for v, value in enumerate(sums):
-            row = self.vector(line, v * self.lanes)
-            step = k.splat(tau, self.lanes) * k.fma(k.splat(scale, self.lanes), value, row)
+            top = self.vector(line, v * self.lanes)
+            step = k.splat(tau, self.lanes) * k.fma(k.splat(scale, self.lanes), value, top)
             steps.append(k.select(numbers[v] > spread, step, 0.0))
-            changed = k.select(numbers[v].eq(spread), k.splat(k.select(nothing, alpha, beta), self.lanes), row - steps[v])
+            changed = k.select(numbers[v].eq(spread), k.splat(k.select(nothing, alpha, beta), self.lanes), top - steps[v])
             self.put(changed, line, v * self.lanes)
 
-        def row(i: Value) -> None:
+        def reflect_row(i: Value) -> None:
             target = self.here(i, first)[0]
             factor = k.splat(self.number(target, place) * scale, self.lanes)
             for v in self.every:
                 value = k.fma(-factor, steps[v], self.vector(target, v * self.lanes))
                 self.put(k.select(numbers[v].eq(spread), factor, value), target, v * self.lanes)
 
-        k.when(~nothing, lambda: k.loop(column + 1, o.m, row))
+        k.when(~nothing, lambda: k.loop(column + 1, o.m, reflect_row))
         near_enough = (whole > LEAST[self.element]) & (whole < MOST[self.element])
         return fine & k.when(near_enough, lambda: k.const(True, "b1"), lambda: nothing & self._is_zero(column))
 

@@ -1,4 +1,4 @@
-"""Pseudo-inverses, least squares, ranks and condition numbers, inverses of tensors, and the exponential function of matrices."""
+"""Pseudo-inverses, least squares, ranks and condition numbers, and inverses of tensors."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from typing import Any
 import numpy as np
 
 from ...core import dtype as dtypes
-from ...core.arrays import lapack, native
+from ...core.arrays import lapack
 from ...core.calls.annotations import Number, Tensor
 from ...core.calls.out import EXACT
 from ...core.calls.registry import composite, op, other_names
 from ...core.calls.return_types import named_result
 from ...core.shape import broadcast_shape, wrap_dim
-from ..joining import cat
 from .decompositions import decomposed, eigvalsh, svdvals, symmetric_decomposed
 from .inverses import inv, inv_ex
-from .linear_systems import is_vector, solve, solved
-from .matrix_checks import check_info, matrix_op, real_dtype, require_floating, require_matrices, require_square
+from .linear_systems import is_vector, solve
+from .matrix_checks import check_info, real_dtype, require_matrices, require_square
 from .norms import matrix_norm
 from .products import matmul
 
@@ -424,102 +423,7 @@ def linalg_matmul(input: Tensor, other: Tensor) -> Any:
     return matmul(input, other)
 
 
-# -- exponential function -----------------------------------------------------------------------------------------------------------
-# Coefficients of the Padé approximant of degree 13, and the norm up to which it has double precision: Higham 2005, table 2.3.
-_PADE = (
-    64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0, 10559470521600.0,
-    670442572800.0, 33522128640.0, 1323241920.0, 40840800.0, 960960.0, 16380.0, 182.0, 1.0,
-)  # fmt: skip
-_NORM = 5.371920351148152
-
-
-def _exponential_gradient(grad: Any, A: Any) -> Any:
-    """The upper right block of ``exp([[A^H, grad], [0, A^H]])``. Source: Najfeld and Havel, 1995, theorem 4.13."""
-    n, adjoint = A.shape[-1], A.mH
-    rows = cat([adjoint, grad.to(A.dtype)], -1), cat([adjoint.new_zeros(adjoint.shape), adjoint], -1)
-    return matrix_exp(cat(rows, -2))[..., :n, n:]
-
-
-def _canonicalize_exponential(A: Any) -> tuple[Any, ...]:
-    require_square("linalg.matrix_exp", A)
-    require_floating("linalg.matrix_exp", A)
-    return (A,)
-
-
-@native.part("matmul", work="8 * a.size")
-def _product(a: Any, b: Any) -> Any:
-    """``a @ b``; its kernel uses the pool's threads."""
-    return a @ b
-
-
-@matrix_op(
-    out=False,
-    canonicalize=_canonicalize_exponential,
-    node_name="LinalgMatrixExpBackward0",
-    grad={"A": _exponential_gradient},
-    meta=lambda new, A: new(A.shape, A.dtype),
-)
-def matrix_exp(A: Tensor) -> Tensor:
-    """Exponential function of a square matrix, or of each in a batch.
-
-    Args:
-        A: ``(*, n, n)``, floating point or complex.
-    Returns:
-        A new tensor of ``A``'s shape and dtype; not the exponential of each element.
-    Raises:
-        RuntimeError: no square matrices, or integers.
-    Gradient: a block of the exponential function of ``[[A^H, grad], [0, A^H]]``.
-    Source: torch.linalg.matrix_exp. Higham, The scaling and squaring method for the matrix exponential revisited, 2005.
-    Example:
-        >>> half_turn = torch.tensor([[0.0, -torch.pi], [torch.pi, 0.0]])
-        >>> torch.allclose(torch.linalg.matrix_exp(half_turn), -torch.eye(2), atol=1e-5)
-        True
-    """
-    if not A.size:
-        return np.zeros(A.shape, A.dtype)
-    kind, A = A.dtype, A.astype(np.complex128 if A.dtype.kind == "c" else np.float64)  # rounding grows with the norm
-    norm = np.abs(A).sum(-2).max(-1)
-    squarings = np.maximum(np.ceil(np.log2(np.maximum(norm, 1e-30) / _NORM)), 0)
-    squarings = np.where(np.isfinite(norm), squarings, 0)[..., None, None]
-    scaled = A / (2.0**squarings).astype(A.real.dtype)
-    ones = np.eye(A.shape[-1], dtype=A.dtype)
-    square = _product(scaled, scaled)
-    fourth = _product(square, square)
-    sixth = _product(fourth, square)
-    even, odd = [
-        _product(sixth, b[k + 12] * sixth + b[k + 10] * fourth + b[k + 8] * square)
-        + b[k + 6] * sixth + b[k + 4] * fourth + b[k + 2] * square + b[k] * ones
-        for b in ((*_PADE, 0.0),)
-        for k in (0, 1)
-    ]  # fmt: skip
-    odd = _product(scaled, odd)
-    result = np.ascontiguousarray(solved(even - odd, even + odd)[0])
-    for step in range(int(squarings.max())):
-        result = np.where(squarings > step, _product(result, result), result)
-    return np.ascontiguousarray(result.astype(kind))
-
-
-@composite(name="matrix_exp")
-def top_level_matrix_exp(input: Tensor) -> Any:
-    """Exponential function of matrices; see :func:`torch.linalg.matrix_exp`.
-
-    Args:
-        input: ``(*, n, n)``, floating point or complex.
-    Returns:
-        A new tensor of ``input``'s shape and dtype.
-    Raises:
-        RuntimeError: no square matrices, or integers.
-    Gradient: that of ``torch.linalg.matrix_exp``.
-    Source: torch.matrix_exp.
-    Example:
-        >>> torch.matrix_exp(torch.tensor([[0.0, 1.5], [0.0, 0.0]]))
-        tensor([[1.0000, 1.5000],
-                [0.0000, 1.0000]])
-    """
-    return matrix_exp(input)
-
-
-for _name in ("cond", "matrix_exp", "matrix_rank", "pinv", "tensorinv"):
+for _name in ("cond", "matrix_rank", "pinv", "tensorinv"):
     other_names(_name, "linalg", input="A")
 other_names("lstsq", "linalg", input="A", b="B")
 other_names("tensorsolve", "linalg", input="A", other="B")
