@@ -54,7 +54,7 @@ class Reflected(Record):
 
 
 class _Reflecting(Blocks):
-    """What is done with the reflections of a block: ``vectors`` is a copy of V, ``size`` columns wide."""
+    """Parts of what is done with the reflections of a block: ``vectors`` is a copy of V, ``size`` columns wide."""
 
     def copy_vectors(self, source: tuple[Value, Value], taus: Value, vectors: Value, m: Value, width: Value) -> None:
         """V from ``width`` columns of ``m`` rows below a diagonal; columns of zeros for those without reflection."""
