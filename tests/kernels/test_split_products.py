@@ -100,6 +100,23 @@ def test_panels_of_either_operand_and_both_packed(shared: int, monkeypatch: pyte
     hold(drawn(2, 2, 130, 200), drawn(2, 2, 250, 200).swapaxes(2, 3))
 
 
+@pytest.mark.parametrize(("m", "n"), [(300, 70), (70, 300), (130, 129), (64, 33)])
+def test_sums_over_many_rows_as_of_weights(m: int, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(split_products, "FIT", 40)
+    for inner in (769, 1000, 2048):
+        x, y = drawn(inner, m), drawn(inner, n)
+        hold(x.T, y)
+        hold(drawn(inner, m + 9)[:, 3 : m + 3].T, drawn(inner, n + 5)[:, :n])
+        for value in (np.inf, np.nan, 2.0**40):  # of the larger one or of the other, in the first slab and in the last
+            for wrong in (x, y):
+                for row in (5, inner - 1):
+                    kept, wrong[row, 20] = wrong[row, 20], value
+                    with np.errstate(invalid="ignore"):
+                        np.testing.assert_allclose(split(x.T, y), x.T @ y, rtol=1e-4, atol=1e-4 * (1 if value != 2.0**40 else value))
+                    wrong[row, 20] = kept
+    hold(drawn(2, 3, 900, m).swapaxes(2, 3), drawn(2, 3, 900, n))
+
+
 def test_rows_that_lie_apart_and_batches() -> None:
     wide = drawn(80, 200)
     hold(wide[5:45, 3:99], wide.T[100:196, :70])

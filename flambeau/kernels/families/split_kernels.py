@@ -6,8 +6,9 @@ A panel's blocks are packed while others are multiplied, as the processor does b
     packed    | a buffer                        | the other one
 
 A step of a block takes 24 products of tiles, 16 cycles each; a ``SHARES``-th of the next block's step is packed in between. That is for
-numbers of a line that lie side by side and are not turned. Else reading them costs more than both, and all blocks of a panel are packed
-first, row by row as they lie, and multiplied then.
+numbers of a line that lie side by side and are not turned. Those of neighbouring lines are read row by row as they lie, or memory takes
+longer than all else: a slab of some steps of all blocks is packed beside the products of the slab before it. Where numbers have to be
+turned, all blocks of a slab are packed first, and multiplied then.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ DEPTH = 32  # numbers of a sum that a tile has
 TILE = ROWS * 16  # pairs
 PART = 2 * TILE  # of a block, for a step
 SHARES = 4  # of a block's packing for a step, at most
+AHEAD = 2  # steps whose rows are fetched before they are packed
 
 
 class Splitting(Record):
@@ -93,14 +95,22 @@ class _Splitter:
     ) -> list[Callable[..., Value]]:
         """Share ``number`` of what ``block`` does with numbers that are not turned: functions of ``largest`` that return the new one."""
         k, rows = self.k, LINES // shares
-        masks = [below(k, inner - 16 * place, 16) for place in range(2)]
+        masks = [below(k, (inner if self.along else lines) - 16 * half, 16) for half in range(2)]
 
-        def row(at: int, largest: Value) -> Value:
+        def of_line(at: int, largest: Value) -> Value:
             line = number * rows + at
             pair = [k.load(source, line * pitch + 16 * i, "f32", 16, masks[i] & k.splat(line < lines, 16)) for i in range(2)]
             return self._put(pair[0], pair[1], k.at(target, line * 16, "i32"), largest)
 
-        return [partial(row, at) for at in range(rows)]
+        def of_neighbours(at: int, largest: Value) -> Value:
+            row, half = number * (rows // 2) + at // 2, at % 2
+            numbers = [row + 16 * place for place in range(2)]
+            pair = [k.load(source, i * pitch + 16 * half, "f32", 16, masks[half] & k.splat(i < inner, 16)) for i in numbers]
+            for i in numbers:
+                k.prefetch(source, (i + AHEAD * DEPTH) * pitch + 16 * half, "f32")
+            return self._put(pair[0], pair[1], k.at(target, row * 16 + half * TILE, "i32"), largest)
+
+        return [partial(of_line if self.along else of_neighbours, at) for at in range(rows)]
 
     def blocks(
         self, source: Value, pitch: Value, sizes: tuple[Value, Value], span: tuple[Value, ...], target: Value, largest: Value
@@ -236,8 +246,8 @@ class Panels(Record):
 class _Blocks:
     """Blocks of sums of one product, and the library's way; see ``Packed``, ``Whole`` and ``Panels`` for ``o``."""
 
-    def __init__(self, k: Builder, o: Any, parts: int):
-        self.k, self.o, self.p, self.parts, self.size = k, o, o.product, parts, parts * PART
+    def __init__(self, k: Builder, o: Any, parts: int, by_columns: bool = False):
+        self.k, self.o, self.p, self.parts, self.size, self.by_columns = k, o, o.product, parts, parts * PART, by_columns
         self.tiles, self.sums = TileRegisters(k), k.scratch(4 * TILE, "f32")
 
     def part(self, u: Value) -> None:
@@ -256,7 +266,12 @@ class _Blocks:
         k, o, p = self.k, self.o, self.p
         m0, n0 = self.i0 * LINES, self.j0 * LINES
         sizes = k.least(self.i1 * LINES, p.m) - m0, k.least(self.j1 * LINES, p.n) - n0, p.inner
-        operands = k.at(self.x, m0 * p.row_x, "f32"), k.at(self.y, n0 * p.column_y, "f32"), k.at(self.c, m0 * p.n + n0, "f32")
+        left, right = k.at(self.x, m0 * p.row_x, "f32"), k.at(self.y, n0 * p.column_y, "f32")
+        if self.by_columns:
+            forms, pitches, operands = (p.form_y, p.form_x), (p.pitch_y, p.pitch_x), (right, left, k.at(self.c, n0 * p.m + m0, "f32"))
+            call_gemm(k, "f32", p.function, (sizes[1], sizes[0], p.inner), forms, pitches, operands, p.m, None)
+            return
+        operands = left, right, k.at(self.c, m0 * p.n + n0, "f32")
         bias = None if o.bias is None else k.at(o.bias, n0, "f32")
         call_gemm(k, "f32", p.function, sizes, (p.form_x, p.form_y), (p.pitch_x, p.pitch_y), operands, p.n, bias)
 
@@ -324,6 +339,9 @@ class _Blocks:
 
     def _put(self, i: Value, j: Value, is_first: bool) -> None:
         """Scale the sums back, and add them to the bias or to those of earlier slabs."""
+        if self.by_columns:
+            self.k.loop(0, 4, partial(self._put_tile, i, j, is_first))
+            return
         k, p, bias = self.k, self.p, self.o.bias
         masks = [below(k, p.n - j - 16 * half, 16) for half in range(2)]
         zero = k.const(0, "f32", 16)
@@ -337,6 +355,17 @@ class _Blocks:
                 k.store(k.fma(value, SCALE**-2, before), self.c, at, "f32", masks[half])
 
         k.loop(0, k.least(p.m - i, LINES), row)
+
+    def _put_tile(self, i: Value, j: Value, is_first: bool, tile: Value) -> None:
+        """The same for a tile of a result that lies column by column."""
+        k, p = self.k, self.p
+        i, j = i + tile // 2 * ROWS, j + tile % 2 * ROWS
+        mask = below(k, p.m - i, 16)
+        columns = transposed(k, [k.load(self.sums, tile * TILE + line * 16, "f32", 16) for line in range(ROWS)])
+        for number, value in enumerate(columns):
+            at, inside = (j + number) * p.m + i, mask & k.splat(j + number < p.n, 16)
+            before = k.const(0, "f32", 16) if is_first else k.load(self.c, at, "f32", 16, inside)
+            k.store(k.fma(value, SCALE**-2, before), self.c, at, "f32", inside)
 
 
 def _noted(k: Builder, packed: Value, size: Value, notes: Value) -> Value:
@@ -404,13 +433,18 @@ def split_whole(k: Builder, along: tuple[bool, bool], has_bias: bool, parts: int
 
 
 class _Panel:
-    """Blocks of a part's operand ``own``: all in a buffer, or each packed ``beside`` the one before it, by turns into two buffers."""
+    """Blocks of a part's operand ``own``, in two buffers by turns.
+
+    Numbers of a line side by side: a block is packed beside the products of the one before it. Numbers of neighbouring lines side by side:
+    a slab of all blocks is, row by row as they lie, beside those of the slab before it. Where they are turned, slabs are packed first.
+    """
 
     def __init__(self, blocks: _Blocks, own: int, along: bool, shares: int, packed: Value, buffers: Value):
         k, p = blocks.k, blocks.p
         self.k, self.p, self.products, self.own, self.shares = k, p, blocks, own, shares
         self.splitter = _Splitter(k, along, own == 1, blocks.parts)
-        self.packed, self.buffers, self.beside = packed, buffers, along and not self.splitter.turns
+        self.packed, self.buffers = packed, buffers
+        self.steps = k.least(p.slab, p.steps)  # of a block in a buffer
 
     def unit(self) -> None:
         """All sums of the part that ``blocks`` look at, or the library's."""
@@ -422,39 +456,73 @@ class _Panel:
             (products.y, p.n, p.pitch_y, p.down),
         )[self.own]
         self.other = k.at(self.packed, products.number * each * p.steps * products.size, "i32")
-        largest = k.const(0, "u32", 16)
-        if self.beside:
-            count = k.least(p.slab, p.steps)
-            largest = k.loop(0, count, lambda at, v: self.splitter.block(*self._step(self.first, at, at, 0), v), carried=[largest])
-        largest = products.slabs(self._slab, (largest,))
+        none, largest, slab = k.const(0, "i64"), k.const(0, "u32", 16), self._packed_before
+        if not self.splitter.turns and self.splitter.along:
+            slab = self._block_by_block
+            largest = k.loop(0, self.steps, lambda at, v: self.splitter.block(*self._step(self.first, at, at), v), carried=[largest])
+        elif not self.splitter.turns:
+            slab = self._slab_by_slab
+            largest = self._packed(none, self.steps, largest)
+        largest = products.slabs(slab, (largest,))
         k.when(k.fold(largest, k.most) >= LARGEST, products.by_library)
 
-    def _step(self, block: Value, number: Value, at: Value, buffer: Any) -> tuple[Value, Value, Value, Value, Value]:
-        """For the splitter: step ``number`` of a block, which is step ``at`` of a buffer."""
+    def _step(self, block: Value, number: Value, at: Value) -> tuple[Value, Value, Value, Value, Value]:
+        """For the splitter: step ``number`` of a block, which is step ``at`` of the buffers."""
         k, line, first = self.k, block * LINES, number * DEPTH
         start = line * self.pitch + first if self.splitter.along else first * self.pitch + line
-        target = k.at(self.buffers, (self.p.slab * buffer + at) * self.products.size, "i32")
+        target = k.at(self.buffers, at * self.products.size, "i32")
         return k.at(self.source, start, "f32"), self.pitch, self.lines - line, self.p.inner - first, target
 
-    def _slab(self, start: Value, count: Value, largest: Value) -> Value:
-        if self.beside:
-            return self.k.loop(self.first, self.last, partial(self._beside, start, count), carried=[largest])
+    def _packed(self, start: Value, count: Value, largest: Value) -> Value:
+        """Pack a slab of all blocks into the first buffer."""
         k, blocks = self.k, self.last - self.first
         source = k.at(self.source, self.first * LINES * (self.pitch if self.splitter.along else 1), "f32")
         sizes = self.lines - self.first * LINES, self.p.inner
-        largest = self.splitter.blocks(source, self.pitch, sizes, (blocks, start, count), self.buffers, largest)
+        packed: Value = self.splitter.blocks(source, self.pitch, sizes, (blocks, start, count), self.buffers, largest)
+        return packed
 
-        def line(other: Value) -> None:
-            def one(own: Value) -> None:
-                is_last = own + 1 >= self.last
-                mine, after = (k.at(self.buffers, (each - self.first) * count * self.products.size, "i32") for each in (own, own + 1))
-                ahead = [k.select(is_last, self.buffers, after), self._there(start, k.select(is_last, other + 1, other))]
-                self._block([mine, self._there(start, other)], ahead, (own, other), start, count)
-
-            k.loop(self.first, self.last, one)
-
-        k.loop(self.begin, self.end, line)
+    def _packed_before(self, start: Value, count: Value, largest: Value) -> Value:
+        largest = self._packed(start, count, largest)
+        self.k.loop(self.begin, self.end, partial(self._line, start, count, count, self.buffers, None))
         return largest
+
+    def _line(
+        self, start: Value, count: Value, pitch: Value, buffer: Value, share: Callable[..., Any] | None, other: Value, *largest: Value
+    ) -> Any:
+        """The sums of all blocks and one of the other operand; blocks begin ``pitch`` steps apart."""
+        k = self.k
+
+        def one(own: Value, *largest: Value) -> Any:
+            is_last = own + 1 >= self.last
+            mine, after = (k.at(buffer, (each - self.first) * pitch * self.products.size, "i32") for each in (own, own + 1))
+            ahead = [k.select(is_last, buffer, after), self._there(start, k.select(is_last, other + 1, other))]
+            pack = share and partial(share, own, other)
+            return self._block([mine, self._there(start, other)], ahead, (own, other), start, count, pack, *largest)
+
+        return k.loop(self.first, self.last, one, carried=largest)
+
+    def _slab_by_slab(self, start: Value, count: Value, largest: Value) -> Value:
+        """The sums of a slab, while the next one is packed: first some rows of all blocks, then the rows behind them."""
+        k, p, blocks = self.k, self.p, self.last - self.first
+        number, following = start // p.slab & 1, start + p.slab
+        mine, after = (blocks * self.steps * each for each in (number, 1 - number))
+
+        def share(own: Value, other: Value, at: Value) -> list[Callable[..., Value]]:
+            turn = ((other - self.begin) * blocks + (own - self.first)) * count + at
+            step, rest = turn // (blocks * self.shares), turn % (blocks * self.shares)
+            part, block = rest // blocks, rest % blocks
+            return self.splitter.share(
+                *self._step(self.first + block, following + step, after + block * self.steps + step), part, self.shares
+            )
+
+        line = partial(self._line, start, count, self.steps, k.at(self.buffers, mine * self.products.size, "i32"))
+        some = k.select(following < p.steps, self.begin + self.shares, self.begin)
+        largest = k.loop(self.begin, some, partial(line, share), carried=[largest])
+        k.loop(some, self.end, partial(line, None))
+        return largest
+
+    def _block_by_block(self, start: Value, count: Value, largest: Value) -> Value:
+        return self.k.loop(self.first, self.last, partial(self._beside, start, count), carried=[largest])
 
     def _beside(self, start: Value, count: Value, own: Value, largest: Value) -> Value:
         """The sums of a block, while the next one is packed, or the next slab's first one."""
@@ -471,7 +539,7 @@ class _Panel:
             return self._block([mine, self._there(start, other)], ahead, (own, other), start, count, pack, *largest)
 
         def share(at: Value, part: Value) -> list[Callable[..., Value]]:
-            return self.splitter.share(*self._step(following, following_start + at, at, 1 - buffer), part, self.shares)
+            return self.splitter.share(*self._step(following, following_start + at, p.slab * (1 - buffer) + at), part, self.shares)
 
         some = self.begin + self.shares
         largest = k.loop(self.begin, some, partial(one, share), carried=[largest])
@@ -490,14 +558,16 @@ class _Panel:
 
 
 @kernel
-def split_panels(k: Builder, own: int, along: bool, has_bias: bool, parts: int, shares: int) -> None:
+def split_panels(k: Builder, own: int, along: bool, has_bias: bool, parts: int, shares: int, by_columns: bool) -> None:
     """Products with a packed operand, a part each, that packs its blocks of operand ``own``, which lies ``along``.
 
-    ``shares``: those that a block is packed in, one beside each of the first products of the block before it.
+    Args:
+        shares: those that a block is packed in, one beside each of the first products with a block of the other operand.
+        by_columns: whether the result lies column by column.
     """
     k.features = FEATURES
     o = k.arguments(Panels, without=() if has_bias else ("bias",))
-    blocks, packed, piece = _Blocks(k, o, parts), aligned(k, o.packed), borrow(k, o.flags, o.pieces)
+    blocks, packed, piece = _Blocks(k, o, parts, by_columns), aligned(k, o.packed), borrow(k, o.flags, o.pieces)
     panel = _Panel(blocks, own, along, shares, packed, k.at(aligned(k, o.scratch), piece * o.size, "i32"))
     is_large = _noted(k, packed, o.size_packed, o.notes) >= LARGEST
 

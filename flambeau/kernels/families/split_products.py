@@ -13,7 +13,7 @@ A float32 number is the sum of three bfloat16 numbers, each the nearest to what 
     product    blocks of 32 by 32 sums in four tiles, parts of a few blocks down and across
     whole      both, for batches and small matrices: each part packs its own operands, into memory that stays in the second cache
     panels     the smaller operand is packed before; a part has some blocks of the other's, each of which it packs beside the products of
-               the one before it, and all of the first's
+               the one before it, or a slab of all of them beside the slab before it; and all of the first's
 
 Packed operands have 6 bytes a number. Where a slab of the smaller one does not fit the second cache, both are packed before; where they are
 larger than ``ROOM``, some matrices of a batch, or some slabs of the sums, are packed and multiplied before others. The kernels are in
@@ -53,6 +53,7 @@ from .tile_registers import ROW
 
 PARTS = {"highest": 3, "high": 3, "medium": 1}  # of a number, by the precision that float32 products are to have
 SLAB = 24  # steps of ``DEPTH`` numbers whose sums stay in tiles, at most
+SHORT = 4  # the same where the next slab of a panel is packed meanwhile
 SIDE = 4  # blocks of a part down and across: both operands' slabs fit the second cache
 FIT = 170  # blocks times steps, 6 KB each, that are packed and multiplied before others: they stay in the second cache
 ALONE = 1 << 24  # multiply-adds of a product that is cut into halves at most
@@ -86,10 +87,10 @@ def _up(size: int, step: int) -> int:
     return -(-size // step)
 
 
-def _slab(inner: int) -> int:
+def _slab(inner: int, most: int = SLAB) -> int:
     """Steps of a slab; all have about as many."""
     steps = _up(inner, DEPTH)
-    return _up(steps, _up(steps, SLAB))
+    return _up(steps, _up(steps, most))
 
 
 def _is_whole(m: int, n: int, inner: int, count: int) -> bool:
@@ -142,10 +143,23 @@ def _cut(m: int, n: int, inner: int) -> tuple[int, int]:
     return height, width
 
 
-def _panel(lines: int, inner: int) -> int:
-    """Blocks of a panel, whose slab fits the second cache: so many that the busier one of two threads has few."""
+def _is_by_columns(a: Layout, b: Layout, sizes: tuple[int, int, int], count: int, has_bias: bool) -> bool:
+    """Whether both factors are exchanged, and the result lies column by column, so that the larger one's numbers need not be turned.
+
+    So it is with the gradients of weights, over many rows: what is not turned is packed beside products.
+    """
+    is_long = _up(sizes[2], DEPTH) > SLAB and not _is_whole(*sizes, count)
+    return is_long and not has_bias and a.column != 1 and b.row != 1 and _own(*sizes, count) == 0
+
+
+def _panel(lines: int, slab: int, is_ahead: bool) -> int:
+    """Blocks of a panel, whose slab fits the second cache: so many that the busier one of two threads has few.
+
+    ``is_ahead``: the next slab is packed meanwhile, out of rows that are the quicker to read the longer they are.
+    """
     blocks = _up(lines, LINES)
-    most = max(min(FIT // _slab(inner), _up(blocks, max(min(blocks // SIDE, FEW), 2))), 1)
+    pieces = 2 if is_ahead else max(min(blocks // SIDE, FEW), 2)
+    most = max(min(FIT // (2 * slab if is_ahead else slab), _up(blocks, pieces)), 1)
 
     def longest(size: int) -> int:
         pairs, rest = divmod(blocks, 2 * size)
@@ -164,28 +178,36 @@ def plan(
         function: the library's ``sgemm``.
         parts: of each number, see ``PARTS``.
     """
+    by_columns = _is_by_columns(a, b, sizes, batch[0] * batch[1], has_bias)
+    if by_columns:
+        a, b = b._replace(row=b.column, column=b.row), a._replace(row=a.column, column=a.row)
+        sizes = sizes[1], sizes[0], sizes[2]
     m, n, inner = sizes
     steps, down, across = (_up(size, step) for size, step in ((inner, DEPTH), (m, LINES), (n, LINES)))
     is_whole, own = _is_whole(*sizes, batch[0] * batch[1]), _own(*sizes, batch[0] * batch[1])
+    is_ahead = not is_whole and own == 1 and b.row != 1 and steps > SLAB
+    slab = _slab(inner, SHORT if is_ahead else SLAB)
     if is_whole:
         height, width = _halves(m, n, inner, batch[0] * batch[1])
     elif own is None:
         height, width = _cut(m, n, inner)
     else:
-        height, width = (_panel(m, inner), across) if own == 0 else (down, _panel(n, inner))
+        panel = _panel((m, n)[own], slab, is_ahead)
+        height, width = (panel, across) if own == 0 else (down, panel)
     parts_across = _up(across, width)
     count = parts_across * _up(down, height)
     units = batch[0] * batch[1] * count
     product = Product(
         function=function, form_x=a.form, form_y=b.form, pitch_x=a.pitch, pitch_y=b.pitch, row_x=a.row, column_y=b.column,
         heads=batch[1], outer_x=a.outer, inner_x=a.inner, outer_y=b.outer, inner_y=b.inner,
-        m=m, n=n, inner=inner, before=0, steps=steps, slab=_slab(inner), down=down, across=across, height=height, width=width,
+        m=m, n=n, inner=inner, before=0, steps=steps, slab=slab, down=down, across=across, height=height, width=width,
         parts=count, parts_across=parts_across, batch=0, units=units, per_chunk=max(1, LEAST // (m * n * inner)) if count == 1 else 1,
     )  # fmt: skip
     along = a.column == 1, b.row == 1
     if is_whole or own is None:
         return (_whole if is_whole else _packed)(along, product, has_bias, parts)
-    return _panels(own, along, product, has_bias, parts)
+    launch = _panels(own, along, product, has_bias, parts, is_ahead, by_columns)
+    return (lambda a, b, c: launch(b, a, c)) if by_columns else launch
 
 
 def _packed(along: tuple[bool, bool], p: Product, has_bias: bool, parts: int) -> Callable[..., None]:
@@ -225,15 +247,18 @@ def _packed(along: tuple[bool, bool], p: Product, has_bias: bool, parts: int) ->
     return run
 
 
-def _panels(own: int, along: tuple[bool, bool], p: Product, has_bias: bool, parts: int) -> Callable[..., None]:
+def _panels(
+    own: int, along: tuple[bool, bool], p: Product, has_bias: bool, parts: int, is_ahead: bool, by_columns: bool
+) -> Callable[..., None]:
     """A launch that packs the smaller operand, and one for panels of the other."""
     count, other = p.units // p.parts, 1 - own
     packed = count * (p.down, p.across)[other] * p.steps * parts * PART
-    size = max((p.height, p.width)[own], 2) * p.slab * parts * PART
+    blocks = (p.height, p.width)[own]
+    size = (2 * blocks if is_ahead else max(blocks, 2)) * p.slab * parts * PART
     pack, notes = _packing(p, count, along[other], bool(other), parts, packed)
     shares = SHARES if (p.down, p.across)[other] >= SHARES else NARROWEST
     chunks, bytes_packed = _up(p.units, p.per_chunk), 4 * (packed + notes) + ROW
-    bound = split_panels(own, along[own], has_bias, parts, shares)
+    bound = split_panels(own, along[own], has_bias, parts, shares, by_columns)
 
     @lru_cache
     def launching(pieces: int) -> Callable[..., None]:
