@@ -109,11 +109,25 @@ def truncated_quotient(k: Builder, a: Value, b: Value) -> Value:
     """``a / b`` without its fraction; of a divisor that is zero, which no caller looks at, ``a``."""
     minus_one = b.eq(-1) if _is_signed(b) else k.const(False, "b1")  # the machine traps on the most negative number over -1
     divisor = k.select(b.eq(0) | minus_one, 1, b)
-    if a.element in ("i64", "u64"):
-        quotient = k.binary("sdiv" if _is_signed(a) else "udiv", a, divisor)
-    else:  # by float64, which holds both and their quotient well enough to be cut at the point, and is divided by vector instructions
-        quotient = k.cast(k.trunc(k.cast(a, "f64") / k.cast(divisor, "f64")), a.element)
+    quotient = _quotient_of_long(k, a, divisor) if a.element in ("i64", "u64") else _quotient_by_floats(k, a, divisor)
     return k.select(minus_one, -a, quotient) if _is_signed(a) else quotient
+
+
+def _quotient_by_floats(k: Builder, a: Value, b: Value) -> Value:
+    """By float64, which holds both and their quotient well enough to be cut at the point, and is divided by vector instructions."""
+    return k.cast(k.trunc(k.cast(a, "f64") / k.cast(b, "f64")), a.element)
+
+
+def _quotient_of_long(k: Builder, a: Value, b: Value) -> Value:
+    """Of 64 bits: by float64 where all of ``a`` have at most 51, so that a quotient is ``1 / b`` from the next whole number or more."""
+    a, b = k.pair(a, b)
+    divide = "sdiv" if _is_signed(a) else "udiv"
+
+    def long(k: Builder, a: Value, b: Value) -> list[Value]:
+        return [k.binary(divide, a, b)]
+
+    is_long = k.cast(a + (1 << 51), "u64") >= 1 << 52 if _is_signed(a) else a >= 1 << 51
+    return k.when(k.any(is_long), lambda: k.function(f"long_{divide}", long, a, b), lambda: _quotient_by_floats(k, a, b))
 
 
 def _signs_differ(a: Value, b: Value) -> Value:
