@@ -329,6 +329,7 @@ WORK: dict[str, tuple[tuple[Any, ...], int]] = {
     "_scatter_reduce": ((*arrays_of((3, 9)), 1, INDEX, INDEX, "sum", True), 12),
     "index_select": ((*arrays_of((5, 7, 2)), 1, INDEX[0]), 40),
     "_index": ((*arrays_of((5, 7, 2)), [None, INDEX]), 120),
+    "take": ((*arrays_of((5, 7)), INDEX), 12),
     "_pdist": ((*arrays_of((20, 3)), 2.0), 1200),
     "outer": (tuple(arrays_of((50,), (6,))), 300),
     "_index_add": ((*arrays_of((50, 6)), 0, INDEX[0], *arrays_of((4, 6)), 1), 24),

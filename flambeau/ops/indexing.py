@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core.arrays import native
 from ..core.arrays.copies import copied, copied_in_order, limits
 from ..core.arrays.kinds import KINDS, device_of, is_array, kind_of
 from ..core.calls import wrappers
@@ -306,6 +307,7 @@ def _part(part: Any) -> Any:
 _MANY = 4096  # elements: from here on places are found row by row
 
 
+@native.part("_places_of")
 def places_of(array: np.ndarray) -> np.ndarray:
     """Row numbers, column numbers and so on of the elements that are not zero, ``(ndim, count)``."""
     plain = array.__class__ is np.ndarray and array.dtype.kind in "biuf" and array.flags.c_contiguous
@@ -472,7 +474,17 @@ def add_at(whole: np.ndarray, key: Any, values: np.ndarray) -> None:
         if rows.size <= 1 or np.bincount(rows % max(len(whole), 1), minlength=1).max() <= 1:
             whole[key] += values
             return
+    if isinstance(key, tuple) and len(key) == whole.ndim > 1 and whole.flags.c_contiguous and all(entry is not _SLICE_ALL for entry in key):
+        whole, (key, values) = whole.reshape(-1), np.broadcast_arrays(_in_order(whole.shape, key), values)  # NumPy's quicker way
     np.add.at(whole, key, values)
+
+
+def _in_order(shape: Sequence[int], key: Sequence[np.ndarray]) -> np.ndarray:
+    """Index arrays of all dimensions as places in row-major order."""
+    places: Any = 0
+    for array, size in zip(key, shape, strict=True):
+        places = places * size + np.where(array < 0, array + size, array)
+    return places
 
 
 # -- writing --------------------------------------------------------------------------------------------------------------------
@@ -637,7 +649,7 @@ def put_at(input: Tensor, indices: Any, values: Tensor, accumulate: bool) -> Ten
 def _put(target: np.ndarray, indices: Any, values: np.ndarray, accumulate: bool) -> None:
     values = cast_array(values, dtypes.of_array(target))
     if accumulate:
-        np.add.at(target, numpy_key(indices), values)
+        add_at(target, numpy_key(indices), values)
     else:
         target[numpy_key(indices)] = values
 

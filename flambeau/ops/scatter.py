@@ -839,12 +839,15 @@ def _canonicalize_take(input: Any, index: Any, *rest: Any) -> tuple[Any, ...]:
     count, i = input._array.size, index._array
     if i.size and not count:
         raise IndexError("take(): tried to take from an empty tensor")
-    if i.size and (i.min() < -count or i.max() >= count):
-        raise IndexError(f"out of range: tried to access index {i.max() if i.max() >= count else i.min()} on a tensor of {count} elements.")
+    if i.size:
+        low, high = limits(i)
+        if low < -count or high >= count:
+            raise IndexError(f"out of range: tried to access index {high if high >= count else low} on a tensor of {count} elements.")
     return (input, index, *rest)
 
 
 @op(
+    work="index.size",
     out=EXACT_APART,
     canonicalize=_canonicalize_take,
     grad={"input": lambda grad, input_shape, index: grad.new_zeros(input_shape).put(index, grad, accumulate=True)},

@@ -22,6 +22,7 @@ from ..core.tensor import wrap
 from .arithmetic import reject
 from .creation import array_like
 from .extrema import taken_along, to_place
+from .indexing import places_of
 from .scatter import scattered_sums
 
 _I8 = np.dtype(np.int64)
@@ -417,7 +418,7 @@ def _unique_elements(flat: np.ndarray, return_inverse: bool) -> tuple[np.ndarray
     if order is not None:
         inverse = np.empty(len(flat), _I8)
         inverse[order] = _numbered(first)
-    starts = np.flatnonzero(first)
+    starts = places_of(first)[0]
     return ranked[starts], inverse, np.diff(np.append(starts, len(flat)))
 
 
@@ -437,6 +438,7 @@ def _counted_elements(flat: np.ndarray, return_inverse: bool) -> tuple[np.ndarra
     return (kept.astype(wide) + wide(begin)).astype(flat.dtype), inverse, counts[kept]
 
 
+@native.part("_begins")
 def _begins(rows: np.ndarray) -> np.ndarray:
     """Mask of the rows, or elements, that differ from the one before."""
     first: Any = np.ones(len(rows), np.bool_)
@@ -446,6 +448,7 @@ def _begins(rows: np.ndarray) -> np.ndarray:
     return first
 
 
+@native.part("_numbered")
 def _numbered(first: np.ndarray) -> Any:
     """The number of the run in which each place lies, of runs that begin where ``first``."""
     counted = _counted(first, 0)
@@ -464,7 +467,7 @@ def _unique_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     first = _begins(ranked)
     inverse: Any = np.empty(len(rows), _I8)
     inverse[order] = _numbered(first)
-    return order[first], inverse, np.diff(np.append(np.flatnonzero(first), len(rows)))
+    return order[first], inverse, np.diff(np.append(places_of(first)[0], len(rows)))
 
 
 @composite()
@@ -489,7 +492,7 @@ def unique_consecutive(input: Tensor, return_inverse: bool = False, return_count
     if not array.size and len(rows):
         raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
     first = _begins(rows)
-    starts = np.flatnonzero(first)
+    starts = places_of(first)[0]
     counts = np.diff(np.append(starts, len(rows)))
     values = rows[starts]
     inverse = _numbered(first) if return_inverse else None

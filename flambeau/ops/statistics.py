@@ -383,28 +383,37 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Any:
         tensor([ 0.5000,  0.0000,  0.0000, 11.0000])
     """
     array = input._array
-    if array.ndim != 1 or array.dtype.kind not in "iu" or (array.size and limits(array)[0] < 0):
+    if array.ndim != 1 or array.dtype.kind not in "iu":
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     if weights is None:
-
-        def count(array: np.ndarray) -> np.ndarray:
-            return np.bincount(array.astype(_I8, copy=False), minlength=minlength).astype(_I8, copy=False)
-
-        return wrap(computed(count, array, varies=True))
+        return wrap(computed(lambda array: _counts(*_places_to_count(array, minlength)), array, varies=True))
     if tuple(weights.shape) != tuple(input.shape):
         raise RuntimeError("weights should be 1-d and have the same length as input")
-    kind = np.float32 if weights.dtype is dtypes.float32 else np.float64
-    places, values = array.astype(_I8, copy=False), weights._array.astype(np.float64)
-    counts = _weighted_counts(places, values, minlength)
-    result = wrap(counts.astype(kind))
+    places, size = _places_to_count(array, minlength)
+    counts = _weighted_counts(places, weights._array, size)
+    result = wrap(counts.astype(np.float32 if weights.dtype is dtypes.float32 else np.float64))
     return without_derivative(result, weights, "aten::bincount") if weights.requires_grad else result
 
 
+def _places_to_count(array: np.ndarray, minlength: int) -> tuple[np.ndarray, int]:
+    """The integers as places, and the number of places."""
+    low, high = limits(array) if array.size else (0, -1)
+    if low < 0:
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    return array.astype(_I8, copy=False), max(int(high) + 1, minlength)
+
+
+@native.part("_counts")
+def _counts(places: np.ndarray, size: int) -> np.ndarray:
+    return np.bincount(places, minlength=size).astype(_I8, copy=False)
+
+
 @native.part("_weighted_counts")
-def _weighted_counts(places: np.ndarray, weights: np.ndarray, minlength: int) -> np.ndarray:
-    return np.bincount(places, weights, minlength)
+def _weighted_counts(places: np.ndarray, weights: np.ndarray, size: int) -> np.ndarray:
+    """Sums in float64 of the weights of each place below ``size``."""
+    return np.bincount(places, weights.astype(np.float64), size)
 
 
 def _edges_of(input: Any, bins: Any, range: Any) -> Any:

@@ -256,6 +256,15 @@ def _indexing() -> Any:
 
 
 # -- products and windows ---------------------------------------------------------------------------------------------------------------
+@case("selection")
+def _selection() -> Any:
+    x, mask, at = torch.randn(90, 70), torch.rand(90, 70) < 0.4, torch.randint(-60, 60, (40,))
+    ranked = torch.randint(0, 40, (9000,)).sort()[0]
+    results = [x.masked_select(mask), x.masked_scatter(mask, x + 1), mask.nonzero(), mask.reshape(-1).nonzero(), x[at, at], x.take(at)]
+    results += torch.unique_consecutive(ranked, return_inverse=True, return_counts=True)
+    return [*results, ranked.bincount(), ranked.bincount(ranked * 0.5), torch.div(ranked * 7, 3, rounding_mode="floor")]
+
+
 @case("products")
 def _products() -> Any:
     results = []

@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 import flambeau as torch
 from flambeau.core.arrays import native
 from flambeau.kernels.compiler.pool import pool
-from flambeau.kernels.families import embedding as kernels
+from flambeau.kernels.families import embedding as kernels, places as index_arrays
 from flambeau.ops.scatter import reduce_at
 
 from .guard import guarded
@@ -48,7 +48,7 @@ def test_taking_and_adding_along_any_dimension(seed, dtype, index, end):
         at = guarded(rng.integers(0, size, int(rng.integers(1, 50))).astype(index), end)
         np.testing.assert_array_equal(kernels.index_select(x, dim, at), np.take(x, at, dim))
         both = guarded((at - size * (rng.random(at.size) < 0.4)).astype(index), end)
-        np.testing.assert_array_equal(kernels.index(x, [None] * dim + [both]), np.take(x, both, dim))
+        np.testing.assert_array_equal(index_arrays.index(x, [None] * dim + [both]), np.take(x, both, dim))
         shape = [*x.shape[:dim], int(rng.integers(1, 50)), *x.shape[dim + 1 :]]
         places = guarded(rng.integers(0, size, shape).astype(index), end)
         np.testing.assert_array_equal(kernels.gather(x, dim, places), np.take_along_axis(x, places, dim))
@@ -80,7 +80,7 @@ def test_an_index_out_of_range_is_declined(wrong, place):
     columns = np.repeat(at[:, None], 8, 1)
     assert kernels.gather(x, 0, columns) is None and kernels.scatter_add(x, 0, columns, grad) is None
     assert kernels.gather(x[:, 0].copy(), 0, at) is None and kernels.scatter_add(x[:, 0].copy(), 0, at, grad[:, 0].copy()) is None
-    assert (kernels.index(x, [at]) is None) == (wrong != -1)
+    assert (index_arrays.index(x, [at]) is None) == (wrong != -1)
 
 
 def test_errors_are_those_of_the_reference():

@@ -358,15 +358,6 @@ def index_select(input: np.ndarray, dim: int, index: np.ndarray) -> np.ndarray |
     return rows_at(input, index, dim, (*input.shape[:dim], index.size, *input.shape[dim + 1 :]))
 
 
-@native("_index")
-def index(input: np.ndarray, indices: Sequence[Any]) -> np.ndarray | None:
-    dim = len(indices) - 1
-    if any(entry is not None for entry in indices[:dim]):
-        return None
-    at = indices[dim]
-    return rows_at(input, at, dim, (*input.shape[:dim], *at.shape, *input.shape[dim + 1 :]), wrap=True)
-
-
 def _planes(source: np.ndarray, dim: int, index: np.ndarray) -> tuple[Any, ...] | None:
     """``index`` as (outer, along ``dim``, inner) contiguous dimensions, where ``source`` has the same outer and inner ones."""
     if not source.ndim or index.ndim != source.ndim or not index.size or index.dtype not in _INDEX_ELEMENTS:
@@ -527,12 +518,6 @@ def scattered_sums(src: np.ndarray, dim: int, index: np.ndarray, shape: Sequence
         return None
     result = zeros(shape, src.dtype)
     return _combined(result, dim % len(shape), index, src, "sum", is_new=True)
-
-
-@native("_weighted_counts")
-def weighted_counts(places: np.ndarray, weights: np.ndarray, minlength: int) -> np.ndarray | None:
-    size = max(int(places.max()) + 1, minlength)
-    return scattered_sums(weights, 0, places, (size,)) if size <= max(places.size, minlength) else None
 
 
 def _combined(input: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray, reduce: str, is_new: bool = False) -> np.ndarray | None:

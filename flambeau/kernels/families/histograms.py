@@ -1,4 +1,4 @@
-"""Histograms with equal bins: a register of elements finds its bins by arithmetic, and these are counted one by one.
+"""Histograms with equal bins: a register of elements finds its bins by arithmetic, and these are counted one by one. Counts of integers.
 
 Each chunk counts for itself, in as many places as there are bins and one more, for what lies outside.
 """
@@ -11,6 +11,7 @@ from ...core.arrays.copies import contiguous
 from ...core.arrays.native import native
 from ..compiler.build import kernel
 from ..compiler.language import ELEMENTS, Builder, Value
+from .embedding import scattered_sums
 
 _SPAN = 1 << 16  # elements of a chunk
 _CHUNKS = 16  # at most
@@ -76,3 +77,51 @@ def equal_bins(values: np.ndarray, bins: int, low: float, high: float, edges: np
     run = count_in_bins(element, edges is not None)
     run(chunks, *map(id, arrays), source.size, bins, -(-source.size // chunks), low, width, first, last)
     return counts.sum(0)[:bins]
+
+
+@kernel
+def count_places(k: Builder, weight: str) -> None:
+    """``counts[chunk, place]``: how often each place occurs, or the sums of the ``weights`` that have an element type, in float64."""
+    places, weights, counts = k.array(), k.array(), k.array()
+    n, size, span = (k.integer() for _ in range(3))
+
+    def chunk(c: Value) -> None:
+        mine = k.at(counts, c * size, "i64")
+
+        def one(i: Value) -> None:
+            at = k.load(places, i, "i64")
+            if weight:
+                k.store(k.load(mine, at, "f64") + k.cast(k.load(weights, i, weight), "f64"), mine, at, "f64")
+            else:
+                k.store(k.load(mine, at, "i64") + 1, mine, at, "i64")
+
+        k.loop(c * span, k.least((c + 1) * span, n), one)
+
+    k.for_chunks(chunk)
+
+
+def _counted(places: np.ndarray, weights: np.ndarray | None, size: int) -> np.ndarray | None:
+    """Counts of places below ``size``, which has been looked at; of many more places than there are bins that stay in cache, None."""
+    plain = places if weights is None else weights
+    element = "" if weights is None else ELEMENTS.get(weights.dtype)
+    if places.__class__ is not np.ndarray or plain.__class__ is not np.ndarray or places.dtype != np.int64 or not 0 < size <= _BINS:
+        return None
+    if element not in ("", "f32", "f64") or not places.flags.c_contiguous or not plain.flags.c_contiguous:
+        return None
+    chunks = min(-(-places.size // _SPAN), _CHUNKS)
+    counts = np.zeros((chunks, size), np.float64 if element else np.int64)
+    count_places(element)(chunks, id(places), id(plain), id(counts), places.size, size, -(-places.size // chunks))
+    return counts.sum(0)
+
+
+@native("_counts")
+def counts(places: np.ndarray, size: int) -> np.ndarray | None:
+    return _counted(places, None, size)
+
+
+@native("_weighted_counts")
+def weighted_counts(places: np.ndarray, weights: np.ndarray, size: int) -> np.ndarray | None:
+    few = _counted(places, weights, size)
+    if few is not None or size > max(places.size, 1):
+        return few
+    return scattered_sums(weights.astype(np.float64), 0, places, (size,))
