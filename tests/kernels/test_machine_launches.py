@@ -108,6 +108,16 @@ CALLS = {
     "query of doubles": attended(1, 4, 1, 16, query=flambeau.randn(1, 4, 1, 16).double()),
     "query that requires grad": attended(1, 4, 1, 16, query=flambeau.randn(1, 4, 1, 16).requires_grad_()),
     "queries": attended(1, 4, 2, 16),
+    "queries that see some keys": attended(2, 3, 40, 16, keys=70, is_causal=True),
+    "queries with a scale": attended(1, 4, 5, 16, scale=0.3),
+    "queries of heads": attended(2, 4, 20, 16, query=heads(2, 20), key=heads(2, 9), value=heads(2, 9), is_causal=True),
+    "queries of columns": attended(1, 4, 5, 16, query=flambeau.randn(1, 4, 16, 5).mT),
+    "queries of a single head": attended(1, 1, 30, 16, query=flambeau.randn(1, 30, 1, 16).transpose(1, 2)),
+    "queries with keys of columns": attended(1, 4, 5, 16, query=heads(1, 5), key=flambeau.randn(1, 4, 16, 9).mT),
+    "queries with keys of rows": attended(1, 4, 5, 16, query=heads(1, 5)),
+    "queries with a mask": attended(1, 4, 5, 16, attn_mask=flambeau.ones(5, 9).bool()),
+    "queries that require grad": attended(1, 4, 5, 16, query=flambeau.randn(1, 4, 5, 16).requires_grad_()),
+    "many long queries": attended(4, 8, 300, 64, keys=50),
     "query in three dimensions": attended(4, 1, 16),
 }
 LAUNCHED = [
@@ -117,6 +127,8 @@ LAUNCHED = [
     *("row that requires grad", "weight that requires grad", "many rows", "many rows without a bias"),
     *("query", "query of many keys", "query that sees one key", "query with a scale", "query of heads", "query of a growing cache"),
     "query that requires grad",
+    *("queries", "queries that see some keys", "queries with a scale", "queries of heads", "queries of a single head"),
+    *("queries with keys of rows", "queries that require grad"),
 ]
 
 
@@ -177,6 +189,19 @@ def test_launches_are_for_one_precision() -> None:
         assert flambeau.equal(call(**given), expected)
 
 
+def test_launches_of_queries_are_for_one_number_of_threads() -> None:
+    call, given = CALLS["queries of heads"]
+    with flambeau.no_grad():
+        expected, threads = call(**given), flambeau.get_num_threads()
+        assert in_machine_code("queries of heads")
+        flambeau.set_num_threads(threads + 1)
+        try:
+            assert not in_machine_code("queries of heads")
+            assert flambeau.equal(call(**given), expected) and in_machine_code("queries of heads")
+        finally:
+            flambeau.set_num_threads(threads)
+
+
 def test_the_fused_kernel_may_be_switched_off() -> None:
     assert in_machine_code("query")
     with flambeau.nn.attention.sdpa_kernel(flambeau.nn.attention.SDPBackend.MATH):
@@ -208,7 +233,7 @@ def test_a_fork_starts_its_own_workers_first() -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-@pytest.mark.parametrize("name", ["norm of many rows", "row", "query", "many rows"])
+@pytest.mark.parametrize("name", ["norm of many rows", "row", "query", "many rows", "queries of heads"])
 def test_no_object_is_lost_or_kept(name: str) -> None:
     call, given = CALLS[name]
     things = [*given.values(), *[x._array for x in given.values() if isinstance(x, flambeau.Tensor)], flambeau.Tensor]

@@ -61,7 +61,7 @@ PATIENCE = 4000
 _UNITS = 32767  # units of a job at most, so that both counts fit 16 bits; more chunks than that are taken in groups
 
 # Places in the shared record (see pool.ll), in 8-byte words: the number of threads, and addresses in this process.
-_LIMIT, _PYTHON = 32, 56
+LIMIT, _PYTHON = 32, 56
 _REFUSED = "a native kernel was given something else than a numpy.ndarray"
 
 # By processor: the instruction of system calls and its registers, the numbers of futex and sched_yield, and how a thread pauses.
@@ -217,7 +217,7 @@ class Crew:
 
     def grow(self, threads: int) -> bool:
         """Let ``threads`` threads run a kernel. Whoever is there does the work, also where this is interrupted."""
-        ctypes.c_int64.from_address(self.record + 8 * _LIMIT).value = threads
+        ctypes.c_int64.from_address(self.record + 8 * LIMIT).value = threads
         while self.count < threads - 1:
             if not _start_thread(self.worker, self.record):
                 break  # a limit on threads

@@ -401,8 +401,13 @@ class Scratch:
     def __init__(self, size: int, dtype: np.dtype):
         self.pieces, self.size, self.dtype = pool.threads, size, dtype
 
+    @property
+    def flags(self) -> int:
+        """So many words."""
+        return 8 * self.pieces
+
     def take(self) -> tuple[np.ndarray, np.ndarray]:
-        return np.zeros(8 * self.pieces, np.int64), empty((self.pieces, self.size), self.dtype)
+        return np.zeros(self.flags, np.int64), empty((self.pieces, self.size), self.dtype)
 
 
 def strides_of(array: np.ndarray) -> list[int]:

@@ -1,10 +1,12 @@
-"""Launches by sizes: what Python has found out about products of matrices, where machine code looks it up.
+"""Launches by sizes and layouts: what Python has found out about calls, where machine code looks it up.
 
-An entry has the place that its sizes lead to, and is overwritten by others that lead there: then Python launches again.
+An entry has the place that its words lead to, and is overwritten by others that lead there: then Python launches again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -14,51 +16,61 @@ from ..compiler.language import Value
 from .launching import Launching
 
 _SLOTS = 256
-# Words of an entry: what it is for; the kernel; where its last arguments are packed, how many there are, and the number of chunks.
-_ASKED = ("rows", "inner", "columns", "has_bias", "precision")
-_WORDS = (*_ASKED, "kernel", "packed", "count", "chunks")
+_LAUNCH = ("kernel", "packed", "count", "chunks")  # the kernel; its last arguments, packed; how many these are; the number of chunks
 _MOST = 64  # arguments
-_table = np.zeros((_SLOTS, len(_WORDS)), np.uint64)
-_kept: list[Any] = [None] * _SLOTS
 
 
-def _slot(rows: Any, inner: Any, columns: Any) -> Any:
-    """The place of an entry; sizes are integers, here and in machine code."""
-    return (rows * 89 + inner * 31 + columns) & (_SLOTS - 1)
+class Entries:
+    """Launches by the words that they are ``asked`` by. What a form has to know of one besides are ``more`` words."""
 
+    def __init__(self, asked: Sequence[str], more: Sequence[str] = ()):
+        self.asked, self.words = len(asked), (*asked, *_LAUNCH, *more)
+        self._table = np.zeros((_SLOTS, len(self.words)), np.uint64)
+        self._kept: list[Any] = [None] * _SLOTS
 
-def note(rows: int, inner: int, columns: int, has_bias: bool, launch: Any) -> None:
-    """Let machine code do this launch for products of row-major float32 matrices of these sizes, the second one transposed."""
-    address, packed, chunks = launch.direct
-    arguments, precision, place = np.frombuffer(packed, np.uint64), vars(settings).get("matmul_precision"), _slot(rows, inner, columns)
-    if arguments.size + 4 <= _MOST:
-        about = 0 if precision is None else id(precision)
-        _table[place] = (rows, inner, columns, has_bias, about, address, arguments.ctypes.data, arguments.size, chunks)
-        _kept[place] = arguments, precision, launch  # now what was there before may go
+    @property
+    def address(self) -> int:
+        return int(self._table.ctypes.data)
 
+    def start(self, asked: Sequence[Any]) -> Any:
+        """The place of an entry's first word; words are integers, here and in machine code."""
+        mixed = reduce(lambda so_far, word: so_far * 31 + word, asked)
+        return ((mixed ^ mixed >> 8) & (_SLOTS - 1)) * len(self.words)
 
-def address() -> int:
-    """Address of the entries."""
-    return int(_table.ctypes.data)
+    def note(self, asked: Sequence[int], arrays: int, launch: Any, more: Sequence[int] = (), kept: Any = None) -> None:
+        """Let machine code do this launch, whose first arguments are so many ``arrays``."""
+        address, packed, chunks = launch.direct
+        arguments = np.frombuffer(packed, np.uint64)
+        if arguments.size + arrays <= _MOST:
+            place = self.start(asked) // len(self.words)
+            words = (*asked, address, arguments.ctypes.data, arguments.size, chunks, *more)
+            self._table[place] = np.array([word & (1 << 64) - 1 for word in words], np.uint64)
+            self._kept[place] = arguments, launch, kept  # now what was there before may go
 
 
 class Looking(Launching):
     """A form that looks launches up."""
 
-    def require_entry(self, table: Value, rows: Value, inner: Value, columns: Value, has_bias: Value) -> Value:
-        """The entry for these sizes; go on if there is one."""
-        entry = self.at(table, _slot(rows, inner, columns) * len(_WORDS), "i64")
-        precision = self.call_c("PyDict_GetItemWithError", "ptr", self.object(vars(settings)), self.object("matmul_precision"))
-        asked = (rows, inner, columns, self.cast(has_bias, "i64"))
+    def precision(self) -> Value:
+        """The word for the precision of products that is set, an address or 0."""
+        word = self.call_c("PyDict_GetItemWithError", "ptr", self.object(vars(settings)), self.object("matmul_precision"))
+        return self.emit(f"ptrtoint ptr {word.text} to i64", "i64")
+
+    def require_entry(self, entries: Entries, table: Value, asked: Sequence[Value]) -> Value:
+        """The entry for these words; go on if there is one."""
+        entry = self.at(table, entries.start(asked), "i64")
         for place, value in enumerate(asked):
             self.require(self.load(entry, place, "i64").eq(value))
-        self.require(self.same(self.load(entry, len(asked), "ptr"), precision))
         return entry
 
-    def launch_entry(self, direct: tuple[Value, Value], entry: Value, arrays: list[Value]) -> None:
+    def noted(self, entries: Entries, entry: Value, name: str, element: str = "i64") -> Value:
+        """A word of an entry."""
+        return self.load(entry, entries.words.index(name), element)
+
+    def launch_entry(self, entries: Entries, direct: tuple[Value, Value], entry: Value, arrays: list[Value]) -> None:
         """Do a launch, with these arrays as its first arguments."""
-        kernel, packed = (self.load(entry, _WORDS.index(name), "ptr") for name in ("kernel", "packed"))
-        count, chunks = (self.load(entry, _WORDS.index(name), "i64") for name in ("count", "chunks"))
+        kernel, packed = (self.noted(entries, entry, name, "ptr") for name in ("kernel", "packed"))
+        count, chunks = (self.noted(entries, entry, name) for name in ("count", "chunks"))
         block = self.scratch(_MOST, "i64")
         for place, array in enumerate(arrays):
             self.store(array, block, place, "ptr")

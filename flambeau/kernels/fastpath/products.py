@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from ...core import state
+from ...core.settings import settings
 from ..compiler.language import SIZES, Value
 from ..compiler.memory import SMALL
-from . import kept_launches, records
+from . import records
 from .code import Code
 from .forms import Pointwise
 from .interpreter import ALIGNED, C_CONTIGUOUS, F_CONTIGUOUS, FLAGS
-from .kept_launches import Looking
+from .kept_launches import Entries, Looking
 from .launching import address_of, put_pool
 from .records import DTYPES, F32, F64
 
@@ -27,6 +28,8 @@ SECOND = records.EXTRA  # of each dtype the loop that adds a bias or divides a s
 _ROW, _POOL, _ROWS = records.EXTRA + 4, records.EXTRA + 5, records.EXTRA + 6
 _TABLE = records.EXTRA + 8  # and launches by sizes
 _RANKS = records.EXTRA + 4  # of products: 1 for matrices, 2 for stacks of them
+# Of products of row-major float32 matrices, the second one transposed.
+_KNOWN = Entries(("rows", "inner", "columns", "has_bias", "precision"))
 
 
 class Product(Pointwise):
@@ -187,10 +190,11 @@ class _Linear(Product, Looking):
         rows, has_bias = self.size(x) // n, self.exists(bias)
         self.require((rows < SMALL // SIZES["f32"]) & (p < SMALL // SIZES["f32"]))
         self.require(rows * p < SMALL // SIZES["f32"])
-        entry = self.require_entry(self.word(_TABLE, element="ptr"), rows, n, p, has_bias)
+        asked = (rows, n, p, self.cast(has_bias, "i64"), self.precision())
+        entry = self.require_entry(_KNOWN, self.word(_TABLE, element="ptr"), asked)
         r = self.own(self.new_array(element, rank, self.result_dims(x, rank, p)))
         arrays = [x, weight, r]
-        self.when(has_bias, *[partial(self.launch_entry, direct, entry, each) for each in ([*arrays, bias], arrays)])
+        self.when(has_bias, *[partial(self.launch_entry, _KNOWN, direct, entry, each) for each in ([*arrays, bias], arrays)])
         self.answer_new(self.disown(r), bits)
 
     def result_dims(self, x: Value, rank: Value, p: Value) -> Value:
@@ -287,6 +291,11 @@ def of_products(op: Any) -> records.Record:
     return record
 
 
+def _note(rows: int, inner: int, columns: int, has_bias: bool, launch: Any) -> None:
+    precision = vars(settings).get("matmul_precision")
+    _KNOWN.note((rows, inner, columns, has_bias, 0 if precision is None else id(precision)), 3 + has_bias, launch, kept=precision)
+
+
 def of_linear(op: Any) -> records.Record:
     """The record of ``linear``.
 
@@ -301,8 +310,8 @@ def of_linear(op: Any) -> records.Record:
     put_pool(record, _POOL)
     for place, has_bias in enumerate((False, True)):
         record.put(_ROWS + place, address_of(gemm.rows_times_vector, "f32", has_bias))
-    record.put(_TABLE, kept_launches.address())
-    gemm.tell(kept_launches.note)
+    record.put(_TABLE, _KNOWN.address)
+    gemm.tell(_note)
     return record
 
 

@@ -10,6 +10,7 @@ from ...core.arrays.native import NoKernel, switch
 from ...core.calls.machine_calls import CHOSEN, take_over
 from ...core.calls.registry import primitive
 from . import (
+    attention,
     backward,
     bounds,
     broadcasts,
@@ -34,7 +35,6 @@ from . import (
     records,
     reductions,
     rules,
-    single_queries,
     softmaxes,
     spreads,
     steps,
@@ -139,7 +139,7 @@ _FORMS = (
     losses.likelihood,
     losses.squared_loss,
     launching.layer_norm,
-    single_queries.attention,
+    attention.attention,
     *endings.ENDINGS,
 )
 _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
@@ -191,7 +191,7 @@ _WHOLE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
     "Tensor.cpu": ("here", numbers.of_nothing),
     "Tensor.contiguous": ("contiguous", lambda op: records.of_copies(primitive("clone"))),
     "nn.functional.layer_norm": ("layer_norm", launching.of_layer_norm),
-    "nn.functional.scaled_dot_product_attention": ("attention", single_queries.of_attention),
+    "nn.functional.scaled_dot_product_attention": ("attention", attention.of_attention),
 }
 # Operations that write into their first argument.
 _INPLACE: dict[str, tuple[str, Callable[[Any], records.Record]]] = {
