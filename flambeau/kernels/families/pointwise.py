@@ -208,7 +208,7 @@ class Plan:
     kernel has no register for (0.5 beside integers), and for an ``out`` that must not be written to.
     """
 
-    __slots__ = ("dtype", "elements", "layouts", "numbers", "program", "result", "run", "size")
+    __slots__ = ("dtype", "elements", "flat", "layouts", "numbers", "program", "result", "run", "size")
 
     def __init__(self, program: Program, elements: tuple[tuple[str, str], ...], numbers: tuple[bool, ...], dtype: np.dtype):
         self.program, self.elements, self.numbers, self.dtype = program, elements, numbers, dtype
@@ -216,12 +216,15 @@ class Plan:
         self.size = chunk_size(program)
         self.layouts: dict[Any, Layout] = {}
         self.run = self._first_run
+        self.flat = 0  # address of the kernel for flat memory
 
     def _first_run(self, *operands: Any, out: np.ndarray | None = None) -> np.ndarray | None:
         try:
             self.run = self._checked(self._generate()) if self.program.nonzero else self._generate()
         except NotNow:
             return None
+        for key in [key for key, known in list(_plans.items()) if known is self] if told else ():
+            _note(key, self)
         return self.run(*operands, out=out)
 
     def _checked(self, run: Any) -> Any:
@@ -243,6 +246,7 @@ class Plan:
         """Source of ``run``: what depends on the number of operands only is written out, for calls that take microseconds."""
         how = tuple((*element, "n" if number else "c") for element, number in zip(self.elements, self.numbers, strict=True))
         kernel = flat(self.program, how, self.result)
+        self.flat = kernel.address
         names = [f"x{i}" for i in range(len(how))]
         arrays = [name for name, number in zip(names, self.numbers, strict=True) if not number]
         first, *others = arrays
@@ -342,6 +346,26 @@ class Plan:
 
 
 _plans: dict[Any, Plan | None] = {}
+told: dict[Op, Callable[..., None]] = {}  # of kernels for flat memory; see ``tell``
+
+
+def tell(op: Op, note: Callable[..., None]) -> None:
+    """Have ``note(op, looks, address, size)`` called for kernels of whole calls of an operation, known ones and those to come.
+
+    They are given arrays of one size alone, which lie in order; ``size``: elements of a chunk at least.
+    """
+    told[op] = note
+    for key, plan in list(_plans.items()):
+        _note(key, plan)
+
+
+def _note(key: Any, plan: Plan | None) -> None:
+    if plan is None or not plan.flat or key.__class__ is not tuple or key[0] not in told or key[1] != "wrapper":
+        return
+    if not plan.program.nonzero and not any(plan.numbers) and plan.dtype == np.float32:
+        told[key[0]](key[0], key[2:], plan.flat, plan.size)
+
+
 _specialised: dict[Any, set[tuple[Any, ...]]] = {}
 
 

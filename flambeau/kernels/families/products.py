@@ -384,7 +384,7 @@ def _multiples(size: int, parts: int, step: int) -> int:
 def _cut(form: str, m: int, n: int, inner: int) -> tuple[int, int]:
     """Rows and columns of a part; by the sizes alone."""
     work = m * n * inner
-    parts = 1 if work < DIVIDED else min(max(work // PART, 2), MOST)
+    parts = 1 if work < DIVIDED else min(max(-(-work // (2 * PART)), 1) * 2, MOST)  # an even number, as two threads share them
     if form == "turned":
         width = min(_multiples(n, min(parts, max(n // 64, 1)), 16), SPAN)
     else:

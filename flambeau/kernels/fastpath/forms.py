@@ -312,10 +312,25 @@ class Pointwise(Form):
         return self.pick(self.same(dtype, self.object(DTYPES[BOOL])), self.i64(1), size)
 
     def require_usual_strides(self, tensors: Sequence[Value], no_short: Value) -> None:
-        """Go on if the strides of a row-major result are PyTorch's: no operand is a view, or no dimension is so short that its stride is
-        free."""
+        """Go on if the strides of a row-major result are PyTorch's: no dimension is so short that its stride is free, or those of all
+        operands are as if it were not."""
         for tensor in tensors:
-            self.when(~no_short, partial(self.require_in_order, tensor))
+            self.when(~no_short, partial(self._require_usual_strides, tensor))
+
+    def _require_usual_strides(self, tensor: Value) -> None:
+        array = self.slot(tensor, Tensor, "_array")
+        self.require(self.when(self.is_in_order(tensor), lambda: self.const(True, "b1"), lambda: self._has_usual_strides(array)))
+
+    def _has_usual_strides(self, array: Value) -> Value:
+        """Whether an array of one of ``DTYPES`` has the strides of row-major memory, for dimensions of one element too; else False."""
+        ndim, dims, strides = self.ndim(array), self.dims(array), self.strides(array)
+
+        def compare(i: Value, step: Value, differs: Value) -> tuple[Value, Value]:
+            dim = ndim - 1 - i
+            return step * self.load(dims, dim, "i64"), differs | (self.load(strides, dim, "i64") ^ step)
+
+        first = self.item_size(self.dtype(array)), self.i64(0)
+        return self.loop(0, ndim, compare, carried=first)[1].eq(0)
 
     def copy_elements(self, a: Value, target: Value, size: Value) -> None:
         """Copy elements of ``size`` bytes, at least one, of an array with dimensions and any strides behind one another."""
@@ -347,58 +362,6 @@ class Pointwise(Form):
             self.store(step, steps, k, "i64")
         self.store(count, sizes, 0, "i64")
         self.call_c(loop, None, places, sizes, steps, data)
-
-
-def unary(code: Code) -> str:
-    """Element-wise operations of one tensor."""
-    k = Pointwise(code, "unary")
-    x, bits = k.enter(1)
-    a = k.array_of(x)
-    _, loop, data, result = k.loop_for(k.dtype(a))
-    n, no_short = k.small(a)
-    k.require_usual_strides([x], no_short)
-    r = k.new_array(result, k.ndim(a), k.dims(a))
-    k.run(loop, data, n, [(k.data(a), k.item_size(k.dtype(a))), (k.data(r), k.item_size(result))])
-    k.answer_new(r, bits)
-    return k.finish()
-
-
-def binary(code: Code) -> str:
-    """Element-wise operations of two tensors, the second of which may be the end of the first's shape, or of a tensor and a number."""
-    k = Pointwise(code, "binary")
-    x, bits = k.enter(2)
-    y, a = k.argument(1), k.array_of(x)
-    n, no_short = k.small(a)
-
-    def tensors() -> None:
-        b = k.array_of(y)
-        k.require(k.same(k.dtype(a), k.dtype(b)))
-        _, loop, data, result = k.loop_for(k.dtype(a))
-        inner = common_end(k, a, b)
-        k.require_usual_strides([x, y], no_short)
-        r = k.new_array(result, k.ndim(a), k.dims(a))
-        size, result_size = k.item_size(k.dtype(a)), k.item_size(result)
-        pa, pb, pr = k.data(a), k.data(b), k.data(r)
-
-        def all_at_once() -> None:
-            step = k.pick(inner.eq(1), k.i64(0), size)
-            k.run(loop, data, n, [(pa, size), (pb, step), (pr, result_size)])
-
-        def row(i: Value) -> None:
-            k.run(loop, data, inner, [(k.at(pa, i * size, "i8"), size), (pb, size), (k.at(pr, i * result_size, "i8"), result_size)])
-
-        k.when(inner.eq(n) | inner.eq(1), all_at_once, lambda: k.loop(0, n, row, step=inner))
-        k.answer_new(r, bits)
-
-    k.case(k.is_plain(y), tensors)
-    k.require(k.word(records.NUMBERS).ne(0))
-    place, loop, data, result = k.loop_for(k.dtype(a), (F32, F64, I64))
-    cell = number_cell(k, y, place)
-    k.require_usual_strides([x], no_short)
-    r = k.new_array(result, k.ndim(a), k.dims(a))
-    k.run(loop, data, n, [(k.data(a), k.item_size(k.dtype(a))), (cell, k.i64(0)), (k.data(r), k.item_size(result))])
-    k.answer_new(r, bits)
-    return k.finish()
 
 
 def common_end(k: Form, a: Value, b: Value) -> Value:

@@ -402,7 +402,10 @@ class Function(Builder):
         return self.when(wanted & ~all_record, ask, lambda: wanted)
 
     def require_in_order(self, tensor: Value) -> None:
-        """Go on if its array cannot have strides that are not those of its shape: no view, and not known to lie otherwise."""
+        self.require(self.is_in_order(tensor))
+
+    def is_in_order(self, tensor: Value) -> Value:
+        """Whether its array cannot have strides that are not those of its shape: no view, and not known to lie otherwise."""
         storage = self.slot(tensor, Tensor, "_storage")
         none = self.object(None)
 
@@ -410,7 +413,7 @@ class Function(Builder):
             uneven = self.slot(storage, UntypedStorage, "uneven")
             return self.same(self.slot(tensor, Tensor, "_view_of"), none) & self.same(uneven, self.object(False))
 
-        self.require(self.when(self.same(storage, none), lambda: self.const(True, "b1"), ask))
+        return self.when(self.same(storage, none), lambda: self.const(True, "b1"), ask)
 
     def new_tensor(self, array: Value) -> Value:
         """A Tensor around an array, which is handed over; its history is still empty."""

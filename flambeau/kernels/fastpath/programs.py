@@ -11,7 +11,7 @@ from ...core.calls.wrapper_source import CHECKED
 from ..compiler.language import Value
 from . import records
 from .code import Code
-from .forms import Pointwise
+from .elementwise import Elementwise, put_large
 from .interpreter import loop_of
 from .records import DTYPES, Unfit
 
@@ -139,7 +139,7 @@ class _Trace:
 
 def program(code: Code) -> str:
     """An element-wise operation of up to three tensors of one shape."""
-    k = Pointwise(code, "program")
+    k = Elementwise(code, "program")
     count = k.word(_COUNT)
     k.require_count(count)
     x = k.argument(0)
@@ -147,9 +147,10 @@ def program(code: Code) -> str:
     k.require_no_mode()
     bits, a = k.needed(), k.array_of(x)
     _, steps, _, result = k.loop_for(k.dtype(a), (0, 1))
-    n, no_short = k.small(a)
+    n, no_short = k.measured(a)
     k.require_usual_strides([x], no_short)
-    data, ndim = k.scratch(3, "ptr"), k.ndim(a)
+    arrays, data, ndim = k.scratch(3, "ptr"), k.scratch(3, "ptr"), k.ndim(a)
+    k.store(a, arrays, 0, "ptr")
     k.store(k.data(a), data, 0, "ptr")
 
     def other(i: Value) -> None:
@@ -158,9 +159,12 @@ def program(code: Code) -> str:
         b = k.array_of(y)
         k.require(k.same(k.dtype(b), k.dtype(a)) & k.same_sizes(b, a, k.dims))
         k.require_usual_strides([y], no_short)
+        k.store(b, arrays, i, "ptr")
         k.store(k.data(b), data, i, "ptr")
 
     k.loop(1, count, other)
+    k.case(k.is_large(n), lambda: k.launch_large(a, arrays, count, n, bits))
+    k.require(n < k.word(records.LIMIT))
     r = k.new_array(result, ndim, k.dims(a))
     at, room = k.data(r), k.scratch(_TEMPORARIES * _BLOCK, "i64")
     places, strides, length = k.scratch(3, "ptr"), k.scratch(3, "i64"), k.scratch(1, "i64")
@@ -234,6 +238,7 @@ def of_programs(op: Any) -> records.Record:
     if not limits:
         raise Unfit(op.name)
     record.put(_COUNT, len(operands))
+    put_large(record, op)
     record.put(records.LIMIT, min(limits))
     record.put_history(op, {name: k for k, name in enumerate(operands)})
     return record

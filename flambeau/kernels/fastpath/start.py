@@ -16,6 +16,7 @@ from . import (
     broadcasts,
     casts,
     class_rules,
+    elementwise,
     endings,
     extremes,
     forms,
@@ -51,8 +52,8 @@ from .recipes import looked_at_once
 
 # Forms, and operations whose whole calls they do with the records that these functions make.
 _FORMS = (
-    forms.unary,
-    forms.binary,
+    elementwise.unary,
+    elementwise.binary,
     forms.result,
     views.view,
     views.transposed,
@@ -249,7 +250,7 @@ def _found(op: Any, form: str, more: tuple[Any, ...]) -> tuple[str, records.Reco
         name, record_alone = _ALONE[op]
         return name, record_alone(*more)
     if form == "pointwise":
-        record, operands = records.of_pointwise(op)
+        record, operands = elementwise.of_pointwise(op)
         return "unary" if operands == 1 else "binary", record
     if form == "rows":
         return form, taking.of_taking(op)
