@@ -94,11 +94,10 @@ with native.disabled(), np.errstate(all="ignore"):
 @pytest.fixture
 def launched(monkeypatch):
     """The native functions that were launched."""
-    torch.ones(100_000).exp()  # the pool's first launch replaces its method
     monkeypatch.setattr(kernels, "SPECIALISATIONS", 1 << 30)  # other tests of this process may have used them up
-    launch, addresses = pool.launch, []
-    monkeypatch.setattr(pool, "launch", lambda address, *rest: (addresses.append(address), launch(address, *rest))[1])
-    return addresses
+    addresses = []
+    with pool.watched(lambda address, *rest: addresses.append(address)):
+        yield addresses
 
 
 def calls_on_arrays(entry, monkeypatch):

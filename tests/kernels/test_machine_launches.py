@@ -240,3 +240,45 @@ def test_no_object_is_lost_or_kept(name: str) -> None:
     with flambeau.no_grad():
         assert_counted(lambda: call(**given), things, 60, 500)
         assert fail_everywhere(lambda: call(**given), things, 60, depth=12, times=600) > 60
+
+
+MANY = [(F.gelu, "program", 1), (F.silu, "program", 1), (flambeau.exp, "pointwise", 1), (flambeau.mul, "pointwise", 2)]
+
+
+@pytest.mark.parametrize(("call", "form", "count"), MANY, ids=lambda each: getattr(each, "__name__", ""))
+def test_element_wise_calls_of_many_elements(call: Any, form: str, count: int) -> None:
+    op = primitive(call.__name__, "nn.functional" if form == "program" else "torch")
+    machine = machine_calls.found(op, form)
+    whole, long, single = flambeau.randn(300, 140), flambeau.randn(400, 400), flambeau.randn(1, 300, 140)[:, :]
+    others = [flambeau.randn(140, 300).t(), whole.double(), long, flambeau.randn(300, 200)[:, :140]]
+    for x in (whole, single, *others):
+        given = dict(zip(("input", "other"), [x, x.flip(0)][:count], strict=False))
+        for needs_grad in (False, True):
+            given = {name: value.detach().requires_grad_(needs_grad) for name, value in given.items()}
+            with machine_calls.python_only():
+                expected = outcome(call, given)
+            assert outcome(call, given) == expected
+            is_usual = x is whole or x is single
+            assert (machine(*given.values()) is not None) == is_usual
+            with pool.watched(lambda *launch: None):
+                assert machine(*given.values()) is None
+                assert outcome(call, given) == expected
+
+
+def test_views_made_without_grad_mode_are_operands() -> None:
+    x, weight = flambeau.randn(1, 4, 8), flambeau.nn.Parameter(flambeau.randn(6, 8))
+    with flambeau.no_grad():
+        part = weight[:4]
+        found = machine_calls.found(primitive("add"), "pointwise")
+        assert found(x, part) is not None and not (x + part).requires_grad
+    with machine_calls.python_only():
+        expected = x + part
+    assert found(x, part) is None and flambeau.equal(x + part, expected) and (x + part).requires_grad == expected.requires_grad
+
+
+def test_no_object_of_an_element_wise_call_is_lost_or_kept() -> None:
+    x = flambeau.randn(300, 140)
+    things = [x, x._array, flambeau.Tensor]
+    F.gelu(x)
+    assert_counted(lambda: F.gelu(x), things, 60, 500)
+    assert fail_everywhere(lambda: F.gelu(x), things, 60, depth=12, times=300) > 40

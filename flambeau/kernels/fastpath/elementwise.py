@@ -32,7 +32,7 @@ class Elementwise(Pointwise, Launching):
     def is_large(self, n: Value) -> Value:
         return n >= self.word(_FROM)
 
-    def table(self, arrays: Sequence[Value]) -> Value:
+    def in_memory(self, arrays: Sequence[Value]) -> Value:
         """Arrays behind one another in memory."""
         table = self.scratch(len(arrays), "ptr")
         for place, array in enumerate(arrays):
@@ -65,7 +65,7 @@ def unary(code: Code) -> str:
     _, loop, data, result = k.loop_for(k.dtype(a))
     n, no_short = k.measured(a)
     k.require_usual_strides([x], no_short)
-    k.case(k.is_large(n), lambda: k.launch_large(a, k.table([a]), k.i64(1), n, bits))
+    k.case(k.is_large(n), lambda: k.launch_large(a, k.in_memory([a]), k.i64(1), n, bits))
     k.require(n < k.word(records.LIMIT))
     r = k.new_array(result, k.ndim(a), k.dims(a))
     k.run(loop, data, n, [(k.data(a), k.item_size(k.dtype(a))), (k.data(r), k.item_size(result))])
@@ -86,7 +86,7 @@ def binary(code: Code) -> str:
         _, loop, data, result = k.loop_for(k.dtype(a))
         inner = common_end(k, a, b)
         k.require_usual_strides([x, y], no_short)
-        k.case(inner.eq(n) & k.is_large(n), lambda: k.launch_large(a, k.table([a, b]), k.i64(2), n, bits))
+        k.case(inner.eq(n) & k.is_large(n), lambda: k.launch_large(a, k.in_memory([a, b]), k.i64(2), n, bits))
         k.require(n < k.word(records.LIMIT))
         r = k.new_array(result, k.ndim(a), k.dims(a))
         size, result_size = k.item_size(k.dtype(a)), k.item_size(result)

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from ...core import state
 from ...core.dtype import BY_NUM
 from ...core.shape import Size
 from ...core.storage import UntypedStorage
-from ...core.tape.node import Node
+from ...core.tape.node import INHERITED, Node
 from ...core.tensor import Tensor
 from ..compiler.language import Value
 from . import records
@@ -25,7 +26,7 @@ from .records import BOOL, DTYPES, F32, F64, I64
 
 SIZED = ((4, "i32"), (8, "i64"), (1, "i8"))  # bytes of elements, and as what they are copied
 _LARGEST = 3e38
-_INFERENCE_BIT = 2 * records.MOST  # beyond those of operands
+_UNUSUAL_BIT = 2 * records.MOST  # beyond those of operands
 
 
 class Form(Function):
@@ -62,15 +63,18 @@ class Form(Function):
             operand = self.argument(self.word(records.EDGES, i + 1))
 
             def ask() -> Value:
-                needs = self.cast(self.requires_grad(operand, may_be_inference=True), "i64") << i
-                return needs | (self.cast(self.is_inference(operand), "i64") << _INFERENCE_BIT)
+                mark = self.slot(operand, Tensor, "_requires_grad")
+                needs, inherits, infers = (self.same(mark, self.object(each)) for each in (True, INHERITED, state.INFERENCE))
+                self.require(needs | inherits | infers | self.same(mark, self.object(False)))
+                return (self.cast(needs | inherits, "i64") << i) | (self.cast(inherits | infers, "i64") << _UNUSUAL_BIT)
 
             return bits | self.when(self.is_plain(operand), ask, lambda: self.i64(0))
 
         found = self.loop(0, self.word(records.SEEN), step, carried=(self.i64(0),))
         bits = found & ((self.i64(1) << self.word(records.EDGES)) - 1)
         recorded = self.recording(bits.ne(0))
-        self.require(~recorded | (found < 1 << _INFERENCE_BIT))  # tensors of inference mode must not be saved
+        # tensors of inference mode must not be saved, and the edges of views that were made without grad mode are the wrapper's
+        self.require(~recorded | (found < 1 << _UNUSUAL_BIT))
         return self.pick(recorded, bits, self.i64(0))
 
     def any_array_of(self, tensor: Value) -> Value:
