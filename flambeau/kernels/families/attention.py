@@ -249,7 +249,12 @@ def _remember(key: Any, given: tuple[np.ndarray, ...], operands: tuple[np.ndarra
         return
     if len(_known) > 256:
         _known.clear()
-    _known[key] = _Known(plan, tuple([(each.shape, None if each.flags.c_contiguous else each.strides) for each in results]))
+    _known[key] = _Known(plan, tuple([(each.shape, None if _is_row_major(each) else each.strides) for each in results]))
+
+
+def _is_row_major(array: np.ndarray) -> bool:
+    """Whether strides are those of row-major memory, of dimensions of one element too."""
+    return _layout(array)[1] == contiguous_strides(array.shape)
 
 
 told: list[Callable[..., None]] = []  # of forward calls that are remembered; see ``tell``

@@ -159,7 +159,7 @@ def attention(code: Code) -> str:
 def _note(arrays: tuple[np.ndarray, ...], is_causal: bool, scale: float, plan: Any) -> None:
     """Let machine code launch a plan for operands like the first three ``arrays``, the last of which is the result."""
     query, key, *_ = arrays
-    if is_fused_attention(*arrays[:3]) and query.dtype == DTYPES[F32]:
+    if is_fused_attention(*arrays[:3]) and query.dtype == DTYPES[F32] and arrays[3].strides[3] == _SIZE:
         strides = [step for array in arrays for step in array.strides[:3]]
         factor, scratch = struct.unpack("=q", struct.pack("=d", scale))[0], plan.scratch
         asked = (*query.shape[:3], key.shape[2], query.shape[3], *strides[:9], is_causal, factor, scratch.pieces)
