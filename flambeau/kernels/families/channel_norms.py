@@ -19,7 +19,7 @@ from .rows import CHUNK, Row, as_parameter, wide_dtype
 
 FEWEST = 8  # channels: with fewer, rows are shared out instead
 LARGEST = 1 << 20  # bytes of a channel, which the second cache holds beside others
-View = tuple[int, int, int]  # images, channels, pixels
+View = tuple[int, ...]  # images, channels, pixels
 
 
 class Sizes(Record):
