@@ -149,11 +149,11 @@ class Arena:
     """Memory and tables of one call in flight; see the module's text.
 
     Attributes:
-        blocks: addresses of the tables of each segment.
+        blocks: addresses of the tables of each segment; ``first`` is that of the first.
         arrays: those of the plan's places that lie in the arena or in held memory.
     """
 
-    __slots__ = ("_kept", "arrays", "block", "blocks", "data", "starts", "tables", "values")
+    __slots__ = ("_kept", "arrays", "block", "blocks", "data", "first", "starts", "tables", "values")
 
     def __init__(self, plan: Plan):
         size = plan.arena_bytes + plan.flag_bytes
@@ -189,6 +189,7 @@ class Arena:
             self.starts.append(block[4:])
             self.tables.append(steps)
             self.blocks.append(address_of(block))
+        self.first = self.blocks[0]
         self.arrays = [None if place.memory.kind == "given" else self.array_of(place) for place in plan.places]
 
     def address(self, where: Memory) -> int:
@@ -274,12 +275,8 @@ class Plan:
     # -- the function of a call ---------------------------------------------------------------------------------------------------------
     def _generated(self) -> Any:
         """``run``, written out for this plan: a call of a small graph is a few microseconds."""
-        # a reference to the plan itself would keep its arenas until the collector of circles comes by
-        scope: dict[str, Any] = {"plan": weakref.proxy(self), "pool": pool, "copyto": np.copyto, "viewed": viewed, "free": self.free}
-        scope.update(replay_alone=replay_alone, is_alone=is_alone, mark=self.marks.append, clock=time.perf_counter)
-        inputs, fresh = [f"x{i}" for i in range(self.given)], [f"y{i}" for i in range(len(self.fresh))]
+        scope, (inputs, fresh) = self._scope(), self._variables()
         given = [*inputs, *fresh]
-        scope["pack"] = struct.Struct(f"={len(given)}q").pack
         lines = [f"{', '.join(inputs)}, = arrays"] if inputs else []
         lines += ["arena = free.pop() if free else plan.arena()", "arrays_of, blocks = arena.arrays, arena.blocks"]
         for i, update in enumerate(self.updates):
@@ -288,12 +285,10 @@ class Plan:
         for name, place in zip(fresh, self.fresh, strict=True):
             scope[f"new_{name}"] = maker_of(place)
             lines.append(f"{name} = new_{name}()")
-        lines.append("replay = pool.replay")
+        lines += self._replaying()
         if self.separately:
             lines += ["plan.marks.clear()", "mark(clock())"]
-        if any(segment.wakes_threads for segment in self.segments):
-            lines.append("products = replay if is_alone() else replay_alone")
-        ids = f"pack({', '.join(f'id({name})' for name in given)})"
+        ids = _ids(given)
         for number, step in enumerate(self.order):
             if isinstance(step, int):
                 lines += self._lines_of_segment(step, ids if step == 0 else "None", given, scope)
@@ -307,6 +302,32 @@ class Plan:
         run = scope["run"]
         computes = any(isinstance(step, Step) and step.computes for step in self.order)
         return (lambda arrays: run_ignoring_fp(run, arrays)) if computes else run
+
+    def _scope(self) -> dict[str, Any]:
+        # a reference to the plan itself would keep its arenas until the collector of circles comes by
+        scope: dict[str, Any] = {"plan": weakref.proxy(self), "pool": pool, "copyto": np.copyto, "viewed": viewed, "free": self.free}
+        scope.update(replay_alone=replay_alone, is_alone=is_alone, mark=self.marks.append, clock=time.perf_counter)
+        return {**scope, "pack": struct.Struct(f"={self.given + len(self.fresh)}q").pack}
+
+    def _variables(self) -> tuple[list[str], list[str]]:
+        """Names of the arrays that a call gets, and of those that it makes anew."""
+        return [f"x{i}" for i in range(self.given)], [f"y{i}" for i in range(len(self.fresh))]
+
+    def _replaying(self) -> list[str]:
+        wakes_threads = any(segment.wakes_threads for segment in self.segments)
+        return ["replay = pool.replay", *(["products = replay if is_alone() else replay_alone"] if wakes_threads else [])]
+
+    def resuming(self) -> Callable[[int, Arena, Sequence[np.ndarray]], None]:
+        """Function (step, arena, arrays given and made anew) that goes on where a look stopped the launches of a plan of one segment."""
+        scope, (inputs, fresh) = self._scope(), self._variables()
+        given = [*inputs, *fresh]
+        _, *lines = self._lines_of_segment(0, _ids(given), given, scope)
+        before = [f"{', '.join(given)}, = arrays"] if given else []
+        before += ["arrays_of, blocks = arena.arrays, arena.blocks", *self._replaying()]
+        text = "def resume(stop, arena, arrays):\n    " + "\n    ".join([*before, *lines])
+        exec(compile(text, "<flambeau: plan>", "exec"), scope)
+        made: Callable[[int, Arena, Sequence[np.ndarray]], None] = scope["resume"]
+        return made
 
     def _lines_of_segment(self, number: int, ids: str, given: list[str], scope: dict[str, Any]) -> list[str]:
         segment = self.segments[number]
@@ -350,6 +371,11 @@ class Plan:
             return name
         scope[f"place{index}"] = place
         return f"viewed({name}, place{index})"
+
+
+def _ids(given: list[str]) -> str:
+    """An expression for the packed ids of arrays."""
+    return f"pack({', '.join(f'id({name})' for name in given)})"
 
 
 class Reference(NamedTuple):

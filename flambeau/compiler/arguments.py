@@ -51,6 +51,7 @@ class Arguments:
         names: what they are called.
         check: function (args, kwargs) -> the tensors of that call if it looks like this one, else None.
         refusal: why such a call cannot be compiled; None where it can.
+        plain: each argument by a word and what it must be, for machine code; None where there is more to look at.
 
     Args:
         args, kwargs: of the call. parameters: names of the function's.
@@ -69,12 +70,14 @@ class Arguments:
         self.tensors: list[Tensor] = []
         self.names: list[str] = []
         self.refusal: str | None = None
+        self.plain: list[tuple[Any, ...]] | None = None if kwargs or sizes or numbers else []
         self._lines: list[str] = []
         self._scope: dict[str, Any] = {"Tensor": Tensor}
         self._variables: dict[int, str] = {}  # tensors' variables, by id
         self._same: list[str] = []
         self._unless(f"len(args) != {len(args)} or len(kwargs) != {len(kwargs)}")
         for i, value in enumerate(args):
+            self._plainly(value)
             self._value(f"args[{i}]", value, parameters[i] if i < len(parameters) else f"arg{i}")
         for key, value in kwargs.items():
             self._unless(f"{key!r} not in kwargs")
@@ -94,6 +97,26 @@ class Arguments:
     def let_go(self) -> None:
         """Keep no tensor of the call."""
         self.tensors = []
+
+    def _plainly(self, value: Any) -> None:
+        """Note what an argument must be, if that is one comparison; its tensors are not yet among those of the call."""
+        if self.plain is None:
+            return
+        kind = value.__class__
+        if isinstance(value, Tensor):
+            array = value._array
+            if id(value) in self._variables:
+                self.plain.append(("twice", next(i for i, each in enumerate(self.tensors) if each is value)))
+            else:
+                self.plain.append(("tensor", kind, value._requires_grad, array.dtype, array.shape, array.strides))
+        elif value is None or kind is bool:
+            self.plain.append(("same", value))
+        elif kind is float or (kind is int and abs(value) < 1 << 62):
+            self.plain.append((kind.__name__, value))
+        elif isinstance(value, (*PLAIN, tuple, list, dict)):
+            self.plain = None
+        else:
+            self.plain.append(("same", value))
 
     def _function(self) -> Callable[[tuple[Any, ...], dict[str, Any]], list[Tensor] | None]:
         exec("\n".join(["def check(args, kwargs):", *self._lines]), self._scope)

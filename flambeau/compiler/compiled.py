@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any
 
+from ..core.calls.machine_calls import DECLINED
 from ..core.profiling import profiled
 from ..core.state import active, autocasting, is_intercepted, profiling, thread
 from . import logs
@@ -92,6 +93,10 @@ def has_room(label: str, count: int, limit: int | None, fullgraph: bool) -> bool
     return False
 
 
+def _declined(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return DECLINED
+
+
 class Compiled:
     """A function with its programs.
 
@@ -106,6 +111,7 @@ class Compiled:
     Attributes:
         programs: those there are, the last used first.
         gave_up: why it runs as it is written from now on; None while it does not.
+        quick: what is called first: machine code of the first program, which answers ``DECLINED`` for what is left to ``__call__``.
     """
 
     def __init__(
@@ -121,12 +127,13 @@ class Compiled:
         self.function, self.backend, self.fullgraph, self.limit, self.names = function, backend, fullgraph, limit, tuple(names)
         self.programs: list[Program] = []
         self.gave_up: str | None = None
+        self.quick: Callable[[tuple[Any, ...], dict[str, Any]], Any] = _declined
         self.breaks: list[str] = []
         self.dynamism, self.choose = Dynamism(dynamic), choose
         everything.add(self)
 
     def clear(self) -> None:
-        self.programs, self.gave_up, self.breaks = [], None, []
+        self.programs, self.gave_up, self.breaks, self.quick = [], None, [], _declined
         self.dynamism.clear()
 
     @property
@@ -157,8 +164,11 @@ class Compiled:
             if result is AS_WRITTEN:
                 return self.function(*args, **kwargs)
             if result is not MISSED:
+                program.settle()
+                self.quick = _declined if program.direct is None else program.direct.call
                 return result
             missed = program
+        self.quick = _declined
         return self._record(args, kwargs, missed)
 
     # -- recording ---------------------------------------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ class _Plan(Program):
     """The program for certain sizes: no guards, one segment."""
 
     def __init__(self, owner: DynamicProgram, binding: Binding):
-        self.failure, self._lower, self.graphs, self.misses = None, owner._lower, [], 0
+        self.failure, self._lower, self.graphs, self.misses, self.direct = None, owner._lower, [], 0, None
         self.arguments = owner.arguments
         self._inputs = [binding.value(value) for value in owner._inputs]
         self._gradients = {binding.value(value): leaf for value, leaf in owner._gradients.items()}
@@ -171,7 +171,8 @@ class DynamicProgram(Program):
     def _made_of(self, recording: Recording) -> None:
         from .programs import _gradients_of
 
-        self._are_gradients_alike = _gradients_of(self._end.leaves)
+        self._leaves = self._end.leaves
+        self._are_gradients_alike = _gradients_of(self._leaves)
         self.run = self._run
 
     def path_for(self, binding: Binding) -> Path:

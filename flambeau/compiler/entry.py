@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..facades import unsupported
+from ..core.calls.machine_calls import DECLINED
 from ..nn import Module
 from . import backends
 from .compiled import Compiled, settings
@@ -41,7 +42,12 @@ class OptimizedModule(Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         call = self.__dict__.get("_call")
-        return self._orig_mod(*args, **kwargs) if call is None else call(args, kwargs)
+        if call is None:
+            return self._orig_mod(*args, **kwargs)
+        if call.__class__ is not Compiled:
+            return call(args, kwargs)
+        result = call.quick(args, kwargs)
+        return call(args, kwargs) if result is DECLINED else result
 
     def __getattr__(self, name: str) -> Any:
         if name == "_orig_mod":
@@ -230,9 +236,14 @@ def wrapped(function: Callable[..., Any], call: Callable[[tuple[Any, ...], dict[
         1
     """
 
-    @functools.wraps(function)
-    def compiled(*args: Any, **kwargs: Any) -> Any:
+    def plain(*args: Any, **kwargs: Any) -> Any:
         return call(args, kwargs)
+
+    def quick(*args: Any, **kwargs: Any) -> Any:
+        result = call.quick(args, kwargs)  # type: ignore[attr-defined]
+        return call(args, kwargs) if result is DECLINED else result
+
+    compiled = functools.wraps(function)(quick if isinstance(call, Compiled) else plain)
 
     compiled._torchdynamo_orig_callable = function  # type: ignore[attr-defined]
     compiled._call = call  # type: ignore[attr-defined]

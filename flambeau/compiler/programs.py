@@ -146,7 +146,7 @@ class Path:
     Attributes:
         outputs: Values that ``finish`` needs, and after them those that the backward pass needs.
         is_pure: whether the program can be run once more without another result.
-        leaves, dropped, gone, gradients: see ``Ending``.
+        leaves, dropped, gone, gradients, steps, text, scope: see ``Ending``.
     """
 
     def __init__(self, recording: Recording):
@@ -157,6 +157,7 @@ class Path:
         self.count = len(ending.outputs)
         self.outputs: list[Value] = list(ending.outputs)
         self.leaves, self.dropped, self.gone, self.gradients = ending.leaves, ending.dropped, ending.gone, ending.gradients
+        self.text, self.scope = ending.text, ending._scope
         self.is_pure = not recorder.first and not any(node.kind == "call" for node in recorder.nodes)
         self._nodes: list[Node] = recorder.nodes[recording.end :]
         self.saved: list[Value] = []
@@ -164,7 +165,7 @@ class Path:
         self.watch: list[Any] = []
         if self.backward is not None:
             self._saves(recording, ending)
-        self.finish = ending.finish
+        self.finish, self.steps = ending.finish, ending.steps
 
     def _saves(self, recording: Recording, ending: Ending) -> None:
         backward, recorder = self.backward, recording.recorder
@@ -224,6 +225,7 @@ class Program:
         branches: number of ways through it.
         run: function (tensors among the arguments, args, kwargs) -> the result of a call that fits, or ``MISSED``, in which case nothing
             has happened.
+        direct: the same in machine code, guards and all; None where there is none, or not yet.
     """
 
     run: Callable[[Sequence[Tensor], Any, Any], Any]
@@ -235,6 +237,8 @@ class Program:
         self.grad, self.default_dtype, self.precision = recording.state
         self.branches, self._lower = 1, lower
         self.misses = 0
+        self.direct: Any = None
+        self._replayed, self._wait = 0, 1
         self.graphs: list[Graph] = []
         self._guards(recording)
         if self.failure is None:
@@ -304,6 +308,8 @@ class Program:
         if not all(place.is_same() for place in self._sometimes):
             return False
         self._changes = count
+        if self.direct is not None:
+            self.direct.unchanged(count)
         return True
 
     def _are_apart(self, given: Sequence[Tensor]) -> bool:
@@ -331,8 +337,19 @@ class Program:
         return "gradients are there, or are not there, where it was otherwise; or arguments share memory"
 
     # -- running ----------------------------------------------------------------------------------------------------------------
+    def settle(self) -> None:
+        """After a replay by Python: have machine code do the next ones. A table that was good for nothing is made anew, later and later."""
+        self._replayed += 1
+        if self._replayed < self._wait:
+            return
+        from .direct import made
+
+        self.direct = made(self, self._replayed)
+        self._wait = max(2 * self._replayed, 32) if self.direct is not None else self._replayed + 16
+
     def _prepare(self, given: Sequence[Tensor]) -> None:
         """Make what runs the segments; ``given`` are the tensors among the arguments of the last recording."""
+        self.direct = None
         self._leaves: list[Any] = []
         self._firsts: dict[Any, list[Value]] = {}
         places = {id(tensor): i for i, tensor in enumerate(given)}

@@ -64,6 +64,7 @@ class Ending:
         gone: leaves whose gradients the program drops before it does anything else. dropped: the same if these are large: new ones may take
             their memory.
         gradients: the Values of gradients that leaves get.
+        steps: what ``finish`` does, each by a word and operands, and the text of the result; None where there is more to it.
     """
 
     def __init__(self, recorder: Recorder, given: Sequence[Tensor], known: dict[int, Tensor], kept: Callable[[Any], bool], result: Any):
@@ -75,6 +76,7 @@ class Ending:
         self.dropped: list[Tensor] = []
         self.gradients: list[Value] = []
         self._lines: list[str] = []
+        self.steps: list[tuple[Any, ...]] | None = []
         self._scope: dict[str, Any] = {"wrap": wrap, "share": share, "storage_of": storage_of, "Output": Output, "watch": _watch}
         self._made: dict[int, str] = {}  # variables of tensors of the result, by id
         self._watched: set[str] = set()
@@ -85,9 +87,9 @@ class Ending:
                 self._owners.setdefault(id(root_of(tensor._array)), (self._constant(tensor), tensor))
         self._gradients()
         self._drops()
-        text = self._text(result)
+        self.text = self._text(result)
         self._bumps()
-        self._lines.append(f"return {text}")
+        self._lines.append(f"return {self.text}")
         self.finish = self._function()
         del self._recorder, self._known, self._kept, self._given
 
@@ -102,8 +104,16 @@ class Ending:
         name = self._storages.get(root)
         if name is not None and name not in self._watched:
             self._watched.add(name)
+            self.steps = None
             self._lines.insert(-1, f"watch(history, {name})")
             self.finish = self._function()
+
+    def _does(self, *step: Any) -> None:
+        """Note a step, or that there is one which has no word."""
+        if not step:
+            self.steps = None
+        elif self.steps is not None:
+            self.steps.append(step)
 
     def _constant(self, value: Any) -> str:
         name = f"k{len(self._scope)}"
@@ -156,6 +166,7 @@ class Ending:
                 array = self._recorder.sample(value)
                 if self._recorder.value(array) is not value:
                     raise Refused("it writes to a tensor whose value it returns")
+                self._does()
                 return f"wrap({self._output(array)}).item()"
         return None
 
@@ -181,12 +192,16 @@ class Ending:
         if owner is not None:
             if tensor._requires_grad not in (False, INFERENCE) or owner[1]._requires_grad not in (False, INFERENCE):
                 raise Refused("it returns a view of a tensor from outside, of which one requires grad")
+            self._does()
             return f"share({text}, storage_of({owner[0]}))"
         if id(root) in self._storages:
+            self._does()
             return f"share({text}, storage_of({self._storages[id(root)]}))"
         self._storages[id(root)] = name
+        self._does("tensor", name, self.outputs.index(self._recorder.value(array)))
         if array.ndim > 1 and not array.flags.c_contiguous:
             self._scope["note_order"] = _note_order
+            self._does("order", name)
             return f"note_order(wrap({text}))"
         return f"wrap({text})"
 
@@ -197,11 +212,14 @@ class Ending:
                 self._scope["freed"] = _freed
                 self._scope["leaves"] = tuple([each for each in self._known.values() if each._requires_grad is True and each._node is None])
                 self._lines += [f"{name}._node = freed({name}._array, given, leaves)", f"{name}._requires_grad = True"]
+                self._does("freed", name)
             else:
                 self._lines += [f"{name}._node = Output(history, {len(self.roots)})", f"{name}._requires_grad = True"]
                 self.roots.append(tensor)
+                self._does()
         elif mark is True:
             self._lines.append(f"{name}._requires_grad = True")
+            self._does("requires", name)
         elif mark is not False and mark is not INFERENCE:
             raise Refused("it returns a view, made without grad mode, of a tensor that requires grad")
 
@@ -225,7 +243,8 @@ class Ending:
             form = None if grad is None else (grad._array.shape, grad._array.strides, grad._array.dtype)
             self.leaves.append((tensor, form))
             if now is not grad or id(tensor) in moved:
-                self._gradient(f"given[{given[id(tensor)]}]" if id(tensor) in given else self._constant(tensor), now)
+                i = given.get(id(tensor))
+                self._gradient(self._constant(tensor) if i is None else f"given[{i}]", now, tensor if i is None else i)
 
     def _drops(self) -> None:
         recorder = self._recorder
@@ -236,11 +255,13 @@ class Ending:
         if sum(grad._array.nbytes for _, grad in found if grad._array.__class__ is np.ndarray) >= _LARGE:
             self.dropped = self.gone
 
-    def _gradient(self, owner: str, now: Any) -> None:
+    def _gradient(self, owner: str, now: Any, leaf: Any) -> None:
         if now is None:
             self._lines.append(f"{owner}._grad = None")
+            self._does("gradient", leaf, None)
             return
         if id(now) in self._known:
+            self._does()
             self._lines.append(f"{owner}._grad = {self._constant(now)}")
             return
         if now.__class__ is not Tensor or now._node is not None or now._requires_grad or now._array.__class__ is not np.ndarray:
@@ -248,6 +269,7 @@ class Ending:
         self.gradients.append(self._recorder.value(now._array))
         name = self._made.setdefault(id(now), f"t{len(self._made)}")
         self._lines += [f"{name} = {self._new(now, name)}", f"{owner}._grad = {name}"]
+        self._does("gradient", leaf, name)
 
     def _bumps(self) -> None:
         """Storages of tensors from outside that were written to change their versions; a step of an optimizer does that by itself."""
@@ -261,11 +283,13 @@ class Ending:
                 leaf = self._recorder.gradients[before]
                 if root_of(self._recorder.sample(before)) is root_of(getattr(getattr(leaf, "_grad", None), "_array", _NOTHING)):
                     self._lines.append(f"storage_of({self._constant(leaf)}._grad)._bump()")
+                    self._does("written", leaf, True)
                 continue
             owner = self._owners.get(id(root_of(self._recorder.sample(after))))
             if owner is None:
                 raise Refused("it writes to memory that is not watched")
             self._lines.append(f"storage_of({owner[0]})._bump()")
+            self._does("written", next((i for i, each in enumerate(self._given) if each is owner[1]), owner[1]), False)
 
 
 def _watch(history: Node, tensor: Tensor) -> None:

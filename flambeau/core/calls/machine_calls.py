@@ -33,6 +33,8 @@ CHOSEN = os.environ.get("FLAMBEAU_FAST_PATH", "")
 if CHOSEN not in ("", "python", "machine"):
     raise ValueError(f"FLAMBEAU_FAST_PATH: expected 'python' or 'machine', got {CHOSEN!r}")
 
+DECLINED = object()  # what machine code answers that leaves a call to Python, where None may be an answer
+
 _waiting: list[Callable[[], None]] = []  # exchanges of the code of wrappers that were made before machine code was there
 _finders: list[Callable[..., Any]] = []  # what gives the built-in function of an operation, a form and what belongs to it, once it is there
 _kept: list[Any] = []

@@ -117,10 +117,11 @@ class Pool:
 
     Attributes:
         direct: the launch's address and its first argument, for machine code; zeros while Python has to see launches.
+        lists: the same of ``replay``, once it has been used.
     """
 
     def __init__(self) -> None:
-        self.direct = (ctypes.c_uint64 * 2)()
+        self.direct, self.lists = (ctypes.c_uint64 * 2)(), (ctypes.c_uint64 * 2)()
         self._forget()
         self.threads = Threads.count
         os.register_at_fork(after_in_child=self._forget)
@@ -128,7 +129,7 @@ class Pool:
     def _forget(self) -> None:
         """As in a new process: after a fork there are no workers."""
         self.crew: Crew | None = None
-        self.direct[:] = [0, 0]
+        self.direct[:] = self.lists[:] = [0, 0]
         self.launch: Callable[[int, bytes, int], None] = self._start
         self.replay: Callable[[int, bytes | None], int] = self._first_replay
 
@@ -153,6 +154,7 @@ class Pool:
         if replay is None:
             raise RuntimeError("replay: a signal handler cannot run a list of launches while its thread starts the pool")
         self.replay = replay
+        self.lists[:] = [crew.lists, crew.record]
         result: int = replay(block, arrays)
         return result
 
@@ -201,7 +203,7 @@ class Crew:
         target = targets.current()
         launch, worker, self._replay = source(target)
         self.address, self.worker = compiled(launch, "launch", target), compiled(worker, "worker", target)
-        self.count = 0
+        self.count = self.lists = 0
         self.record = image.pages(mmap.PAGESIZE)
         python = ctypes.pythonapi
         functions = (python.PyEval_SaveThread, python.PyEval_RestoreThread, python.PyErr_SetObject)
@@ -212,7 +214,7 @@ class Crew:
 
     def replaying(self) -> Callable[[int, bytes | None], int]:
         """The function that runs lists of launches, which most processes do not need."""
-        address = compiled(self._replay, "replay", targets.current())
+        self.lists = address = compiled(self._replay, "replay", targets.current())
         return partial(ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_char_p)(address), self.record)
 
     def grow(self, threads: int) -> bool:

@@ -166,13 +166,13 @@ class Definition(ctypes.Structure):
     _fields_ = (("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
 
 
-_FASTCALL = 0x80
+FASTCALL = 0x80
 _forever: list[Any] = []  # definitions and records that machine code points to
 
 
 def builtin(name: str, address: int, record: Record) -> Any:
     """A built-in function of positional arguments, which are given to machine code with the record as ``self``."""
-    definition = Definition(name.encode(), address, _FASTCALL, None)
+    definition = Definition(name.encode(), address, FASTCALL, None)
     record.words.flags.writeable = False
     _forever.append((definition, record))
     new = api.PyCFunction_NewEx

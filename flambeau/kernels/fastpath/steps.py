@@ -101,7 +101,7 @@ class Step(Form):
 
             def power() -> Value:
                 self.require((a >= 0.0) & (a < math.inf) & (b > 0.0) & (b < math.inf))
-                result = self.call_c(self.word(records.EXTRA, element="ptr"), "f64", a, b)
+                result = self.call_c(self.power(), "f64", a, b)
                 self.require(result < math.inf)
                 return result
 
@@ -123,10 +123,17 @@ class Step(Form):
 
         self.loop(0, self.read(group, GROUP, "number_count"), number)
 
+    def power(self) -> Value:
+        """Address of ``pow``."""
+        return self.word(records.EXTRA, element="ptr")
+
     # -- writing ------------------------------------------------------------------------------------------------------------
     def note_write(self, tensor: Value, now: Value) -> None:
         """Count a write to a tensor, as ``optim._arrays.note_writes`` does."""
-        storage = self.slot(tensor, Tensor, "_storage")
+        self.note_change(self.slot(tensor, Tensor, "_storage"), now)
+
+    def note_change(self, storage: Value, now: Value) -> None:
+        """Count a write to a storage."""
         version = self.call_c("PyLong_AsLong", "i64", self.slot(storage, UntypedStorage, "version"))
         following = self.call_c("PyLong_FromSsize_t", "ptr", version + 1)
         self.check(self.exists(following))
@@ -289,7 +296,7 @@ def forget(code: Code) -> str:
 
 
 @cache
-def _power() -> int:
+def power_address() -> int:
     """Address of C's ``pow``, with which ``**`` of floats computes.
 
     Raises:
@@ -307,5 +314,5 @@ def _power() -> int:
 def of_steps() -> records.Record:
     """The record of steps."""
     record = records.Record()
-    record.put(records.EXTRA, _power())
+    record.put(records.EXTRA, power_address())
     return record
