@@ -34,6 +34,7 @@ from .planning import Memory
 
 _HEADER = 4  # words of a header: the second is the class, the third the address of the data, as in an object of NumPy's on any Python
 _CLASS, _DATA = 1, 2
+_SHORT = 1 << 16  # bytes of operands and results
 KEPT = 4  # free arenas that a plan keeps
 
 
@@ -96,6 +97,11 @@ def _wakes_threads(launch: Launch) -> bool:
     return bool(m * n * inner > gemm.SMALL)
 
 
+def _bytes_of(node: Any) -> int:
+    """Bytes of a node's operands and results."""
+    return sum(value.size * value.dtype.itemsize for value in (*node.inputs(), *node.outs))
+
+
 def replay_alone(block: int, arrays: bytes | None) -> None:
     """Run a list of launches while the library of products uses no threads of its own."""
     alone(pool.replay, block, arrays)
@@ -111,6 +117,7 @@ class Segment:
     """Launches of a plan that follow each other, with looks at flags between them, as tables without addresses of an arena.
 
     Attributes:
+        is_short: whether it takes so little time that the interpreter is kept meanwhile.
         looks: (step, memory of the flags) of looks. again: by the number of the step behind a look, Python's step for where a flag is set.
     """
 
@@ -143,6 +150,8 @@ class Segment:
         self.places = np.array(places, np.int64).reshape(-1, 2)
         self.launches = tuple([row for row in rows if isinstance(row, Launch)])
         self.wakes_threads = any(map(_wakes_threads, self.launches))
+        nodes = dict.fromkeys([launch.node for launch in self.launches])
+        self.is_short = None not in nodes and sum(map(_bytes_of, nodes)) <= _SHORT
 
 
 class Arena:
@@ -184,9 +193,9 @@ class Arena:
             for row, where in segment.looks:
                 steps[row, 1] = self.address(where)
             bound = np.array(binds if i == 0 else [], np.int64).reshape(-1, 3)
-            block = np.array([len(bound), address_of(bound), len(steps), address_of(steps), 0], np.int64)
+            block = np.array([len(bound), address_of(bound), len(steps), address_of(steps), 0, segment.is_short], np.int64)
             self._kept += [words, bound]
-            self.starts.append(block[4:])
+            self.starts.append(block[4:5])
             self.tables.append(steps)
             self.blocks.append(address_of(block))
         self.first = self.blocks[0]

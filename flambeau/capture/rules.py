@@ -25,7 +25,7 @@ from ..kernels.families.rows import NOTHING, float_element, rows_per_chunk, wide
 from ..kernels.index import memory_use
 from . import elementwise, overwriting
 from .elementwise import Layout, Run, is_row_major, layout_of
-from .graph import Node, Value
+from .graph import Node, Value, replaced
 from .launches import Captured, Refused, captured, seen_once
 from .memory import extent
 from .passes import RANDOM
@@ -57,10 +57,38 @@ def by_rule(trial: Trial, node: Node) -> bool:
     if rule is None or not rule(trial, node):
         found, made = _captured(trial, node)
         if found is None:
-            return False
+            return _spread_out(trial, node)
         trial.captured(node, found, made)
     trial.may_write_over += overwriting.of_rows(trial, node)
     return True
+
+
+_SPREAD = 1 << 22  # bytes of an operand that only repeats, and is written out for kernels that take no such operands
+
+
+def _spread_out(trial: Trial, node: Node) -> bool:
+    """Run a node whose kernel takes no operands that repeat along a dimension on copies of those; False where nothing was done."""
+    copies: dict[Value, Value] = {}
+    for value in node.inputs():
+        if 0 in [step for n, step in zip(value.shape, value.strides, strict=True) if n > 1]:
+            steps = tuple([step * value.dtype.itemsize for step in contiguous_strides(value.shape)])
+            copies[value] = Value(value.shape, steps, value.dtype)
+            if value.size * value.dtype.itemsize > _SPREAD or not value.size:
+                return False
+    if not copies:
+        return False
+    Node("op", None, (), list(copies.values()))  # whose results they are
+    dense = Node(node.kind, node.op, [replaced(arg, lambda value: copies.get(value, value)) for arg in node.args], node.outs, node.dtypes)
+    for out in node.outs:
+        out.node = node
+    for copied in copies.values():
+        trial.new(copied)
+    if not copy_values(trial, list(copies.items()), node):
+        return False
+    found, made = _captured(trial, dense)
+    if found is not None:
+        trial.captured(dense, found, made)
+    return found is not None
 
 
 # -- programs and copies ----------------------------------------------------------------------------------------------------------------

@@ -165,9 +165,9 @@ class Update:
         seen = [self.group[key] for key in self.options]
         self._scope.update({f"v{i}": value for i, value in enumerate(seen)})
         leaves = [leaf for value in seen for leaf in (value if isinstance(value, tuple) else [value])]
-        is_plain = not any(isinstance(leaf, Tensor | list) for leaf in leaves)  # a list may change while it stays the same
+        self.is_plain = not any(isinstance(leaf, Tensor | list) for leaf in leaves)  # a list may change while it stays the same
         self.is_quick = (
-            is_plain and len(self.columns) == len(self.optimizer._counters) <= 1 and (self.counted is not None or not self.columns)
+            self.is_plain and len(self.columns) == len(self.optimizer._counters) <= 1 and (self.counted is not None or not self.columns)
         )
 
     def _functions(self) -> tuple[Callable[[], bool], Callable[[], bool], Callable[[], None]]:

@@ -147,11 +147,16 @@ class Compiled:
             return self.function(*args, **kwargs)
         missed = None
         for i, program in enumerate(self.programs):
+            if i and program.direct is not None:
+                result = program.direct.call(args, kwargs)
+                if result is not DECLINED:
+                    self._put_first(program)
+                    return result
             given = program.fits(args, kwargs)
             if given is None:
                 continue
             if i:
-                self.programs = [program, *[other for other in self.programs if other is not program]]
+                self._put_first(program)
             if program.failure is not None:
                 return self.function(*args, **kwargs)
             if profiling:
@@ -165,11 +170,17 @@ class Compiled:
                 return self.function(*args, **kwargs)
             if result is not MISSED:
                 program.settle()
-                self.quick = _declined if program.direct is None else program.direct.call
+                self._put_first(program)
                 return result
             missed = program
         self.quick = _declined
         return self._record(args, kwargs, missed)
+
+    def _put_first(self, program: Program) -> None:
+        """Try a program before the others from now on."""
+        if self.programs[0] is not program:
+            self.programs = [program, *[other for other in self.programs if other is not program]]
+        self.quick = _declined if program.direct is None else program.direct.call
 
     # -- recording ---------------------------------------------------------------------------------------------------------------
     def _record(self, args: tuple[Any, ...], kwargs: dict[str, Any], program: Program | None) -> Any:

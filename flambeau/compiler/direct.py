@@ -17,17 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from ..capture.driver import KEPT, Arena, Plan, is_alone
-from ..capture.driver import Step as PlanStep
+from ..capture.driver import KEPT, Arena, Plan, Step, is_alone, maker_of
 from ..capture.graph import before_writes
 from ..capture.lowering import Lowered
 from ..core import dtype as dtypes
-from ..core.arrays.native import NoKernel
+from ..core.arrays.native import NoKernel, switch
 from ..core.calls.interruption import pass_on
 from ..core.calls.machine_calls import CHOSEN
 from ..core.settings import settings
-from ..core.state import INFERENCE, changes, tick
-from ..core.storage import UntypedStorage
+from ..core.shape import contiguous_strides
+from ..core.state import INFERENCE, changes
 from ..core.tensor import Parameter, Tensor, note_order, storage_of
 from ..kernels.compiler import memory
 from ..kernels.compiler.pool import pool
@@ -39,7 +38,7 @@ from .results import FreedBackward
 
 __all__ = ["Direct", "made"]
 
-_SOON, _LATER = 32, 500  # replays after which a table is made, and machine code is compiled for it
+SOON, LATER = 32, 500  # replays after which a table is made, and machine code is compiled for it
 _addresses: list[dict[str, int] | None] = []  # once they are known; None where there is no machine code
 
 
@@ -87,9 +86,10 @@ class Direct:
 
 def made(program: Any, replays_done: int) -> Direct | None:
     """The table of a program that has been replayed so often; None where it is too soon, or there cannot be one."""
-    if CHOSEN == "python" or (CHOSEN != "machine" and replays_done < _SOON):
+    is_chosen = CHOSEN == "machine"
+    if CHOSEN == "python" or (not is_chosen and (replays_done < SOON or not switch.on)):
         return None
-    addresses = _found(CHOSEN == "machine" or replays_done >= _LATER)
+    addresses = _found(is_chosen or replays_done >= LATER)
     try:
         return None if addresses is None else Direct(program, addresses)
     except (_Unfit, Unsupported):
@@ -151,7 +151,9 @@ def _arguments(table: _Rows, program: Any) -> None:
             kind, mark, dtype, shape, strides = more
             if kind not in (Tensor, Parameter):
                 raise _Unfit
-            table.put("given_tensor", i, table.given + 2 * number, table.of(mark) | (kind is Parameter), *table.layout(dtype, shape, strides))
+            table.put(
+                "given_tensor", i, table.given + 2 * number, table.of(mark) | (kind is Parameter), *table.layout(dtype, shape, strides)
+            )
             number += 1
         elif what == "twice":
             table.put("given_twice", i, table.given + 2 * more[0])
@@ -167,7 +169,7 @@ _OFFSETS: dict[str, int] = {}  # in functions, of their defaults
 
 
 def _offset_of_defaults(name: str) -> int:
-    """Where a function has its defaults.
+    """Offset of the defaults in a function.
 
     Raises:
         Unsupported: it is not found.
@@ -184,7 +186,7 @@ def _offset_of_defaults(name: str) -> int:
 
 
 def _places(table: _Rows, places: Sequence[Any]) -> None:
-    """What ``Program._look`` looks at."""
+    """Rows of all that ``Program._look`` looks at."""
     slow = []
     for place in places:
         try:
@@ -193,7 +195,7 @@ def _places(table: _Rows, places: Sequence[Any]) -> None:
         except (KeyError, Unsupported):
             slow.append(place)
     if slow:
-        table.put("says_true", table.of(lambda: all([place.is_same() for place in slow])))
+        table.put("says_true", table.of(lambda: all(place.is_same() for place in slow)))
 
 
 def _place(table: _Rows, text: str, it: Any, value: Any) -> bool:
@@ -222,7 +224,7 @@ def _dictionary(it: Any) -> Any:
     return gc.get_referents(it)[0] if isinstance(it, types.MappingProxyType) else it
 
 
-# -- a call that Python does ----------------------------------------------------------------------------------------------------------------
+# -- a call that Python does ------------------------------------------------------------------------------------------------------------
 def _asked(table: _Rows, program: Any) -> None:
     """The program's own ``run`` does the rest."""
     from .programs import AS_WRITTEN, MISSED, REFUSED
@@ -232,7 +234,7 @@ def _asked(table: _Rows, program: Any) -> None:
     table.put("result_asked", table.of(program.run), table.given, program.arguments.count, wanted, len(none))
 
 
-# -- a call that is one list of launches ------------------------------------------------------------------------------------------------------
+# -- a call that is one list of launches ------------------------------------------------------------------------------------------------
 def _plan_of(program: Any) -> Plan:
     """The plan of a program, if it is launches alone.
 
@@ -245,14 +247,14 @@ def _plan_of(program: Any) -> Plan:
     plan = root.run.plan
     notes = [update.note for update in plan.updates]
     first, *others = plan.order
-    is_list = first == 0 and all(step.__class__ is PlanStep and step.function in notes for step in others)
+    is_list = first == 0 and all(step.__class__ is Step and step.function in notes for step in others)
     if not is_list or (plan.segments[0].wakes_threads and not is_alone()):
         raise _Unfit
     return plan
 
 
 def _resuming(program: Any, plan: Plan) -> Callable[..., bool] | None:
-    """What goes on where a look stops the list of launches; see ``Program._raising`` for calls that raise.
+    """Function that goes on where a look stops the list of launches; see ``Program._raising`` for calls that raise.
 
     Raises:
         _Unfit: each call has to save what it may change.
@@ -300,14 +302,17 @@ def _launched(table: _Rows, program: Any) -> Plan:
     table.put("arena_taken", table.of(plan.free), arena)
     for leaf in path.dropped:
         table.put("gradient_put", *table.tensor(leaf), 0)
-    for i, place in enumerate(plan.fresh):
-        _fresh(table, place, first + plan.given + i)
+    for i, new in enumerate(plan.fresh):
+        _fresh(table, new, first + plan.given + i)
     arrays_and_more = plan.given + len(plan.fresh), 0 if again is None else table.of(again)
     table.put("launched", arena, first, _address(pool.lists), interpreter().slot(Arena, "first"), *arrays_and_more)
     table.put("arena_back", table.of(plan.free), arena, KEPT)
     for each in steps:
         each.note()
-    made = {value: _output(plan, i, first) for i, value in enumerate(program.root.outputs_ready)}
+    made = {
+        value: _output(table, plan, plan.places[index], first)
+        for value, index in zip(program.root.outputs_ready, plan.outputs, strict=True)
+    }
     have = dict(zip(program.root.inputs, inputs, strict=True))
     arrays = []
     for value in path.outputs:
@@ -349,9 +354,6 @@ def _input(table: _Rows, program: Any, value: Any, numbers: dict[Any, int], have
 
 def _fresh(table: _Rows, place: Any, at: int) -> None:
     """A new array of a layout."""
-    from ..capture.driver import maker_of
-    from ..core.shape import contiguous_strides
-
     dense = tuple([step * place.dtype.itemsize for step in contiguous_strides(place.shape)])
     size = int(np.prod(place.shape, dtype=np.int64)) * place.dtype.itemsize
     if place.strides == dense and size < memory.SMALL:
@@ -360,19 +362,25 @@ def _fresh(table: _Rows, place: Any, at: int) -> None:
         table.put("value_made", table.of(maker_of(place)), at)
 
 
-def _output(plan: Plan, number: int, first: int) -> int:
-    """The place of an output of a plan."""
-    index = plan.outputs[number]
-    place = plan.places[index]
-    which = place.memory.index
-    if place.memory.kind != "given" or which < plan.given or place != plan.fresh[which - plan.given]:
+def _output(table: _Rows, plan: Plan, place: Any, first: int) -> int:
+    """The place of an output of a plan, which may show a part of an array."""
+    which, at = place.memory.index, table.place()
+    if place.memory.array is not None:
+        arena = plan.arena()
+        table.put("value_is", table.of(arena.array_of(place)), at)
+        plan.free.append(arena)
+        return at
+    if place.memory.kind != "given":
         raise _Unfit
-    return first + which
+    if which >= plan.given and place == plan.fresh[which - plan.given]:
+        return first + which
+    table.put("view_made", *table.layout(place.dtype, place.shape, place.strides), place.offset, first + which, at)
+    return at
 
 
-# -- what a call leaves behind ----------------------------------------------------------------------------------------------------------------
+# -- what a call leaves behind ----------------------------------------------------------------------------------------------------------
 def _end(table: _Rows, program: Any, arrays: list[int]) -> None:
-    """What ``Path.end`` does."""
+    """Rows of all that ``Path.end`` does."""
     path = program.root.path
     if path.backward is None and path.steps is not None:
         rows = table.copy()
@@ -439,8 +447,8 @@ class _Ending:
         elif text in scope:
             table.put("result_is", table.of(scope[text]))
         else:
-            names = [name for name in self.places if name in {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}]
             used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+            names = [name for name in self.places if name in used]
             if not used <= {*names, *scope} or len(names) > replays.MOST:
                 raise _Unfit
             made = eval(f"lambda {', '.join(names)}: {text}", scope)
@@ -451,7 +459,7 @@ def _note_write(tensor: Tensor) -> None:
     storage_of(tensor)._bump()
 
 
-# -- steps of optimizers ------------------------------------------------------------------------------------------------------------------
+# -- steps of optimizers ----------------------------------------------------------------------------------------------------------------
 class _UpdateRows:
     """Rows of ``updates.Update``: what it goes by, the numbers of the step; and ``note``, behind the launches, what the step leaves.
 
@@ -462,7 +470,7 @@ class _UpdateRows:
     def __init__(self, table: _Rows, update: Any):
         self.table, self.update = table, update
         optimizer, group = update.optimizer, update.group
-        if not update.is_quick or group.get("lr").__class__ is not float or group.__class__ is not dict:
+        if not update.is_plain or len(update.columns) > 1 or group.get("lr").__class__ is not float or group.__class__ is not dict:
             raise _Unfit
         self._same_objects(optimizer, group)
         program = launches.Program()

@@ -8,8 +8,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ..facades import unsupported
 from ..core.calls.machine_calls import DECLINED
+from ..facades import unsupported
 from ..nn import Module
 from . import backends
 from .compiled import Compiled, settings

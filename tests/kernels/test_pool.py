@@ -592,7 +592,7 @@ print("end")
 def listed(*runs, binds=(), start=0):
     """The block of a list: rows (function, address of arguments, chunks), and places to bind."""
     steps, bound = np.array(runs, np.int64).reshape(-1, 3), np.array(binds, np.int64).reshape(-1, 3)
-    block = np.array([len(bound), bound.ctypes.data, len(steps), steps.ctypes.data, start], np.int64)
+    block = np.array([len(bound), bound.ctypes.data, len(steps), steps.ctypes.data, start, 0], np.int64)
     return block, [steps, bound]
 
 

@@ -260,7 +260,7 @@ end:
 ;    binds: the place of an address, which of %arrays (a list of ids) it is in, and how many bytes from its beginning
 ;    steps: a kernel, its arguments, the number of chunks; or 0, where flags are, how many: the list stops behind them where the first or the
 ;           last of them is not 0
-; and then the step to begin with. The result is the step behind those flags, or 0 at the end of the list.
+; and then the step to begin with, and whether the list is so short that the interpreter is kept meanwhile. The result is the step behind those flags, or 0 at the end of the list.
 define i64 @replay(ptr %record, ptr %block, ptr %arrays) nounwind {
 entry:
   %class_at = getelementptr i64, ptr %record, i64 56
@@ -273,12 +273,15 @@ entry:
   %count_at = getelementptr i64, ptr %block, i64 2
   %steps_at = getelementptr i64, ptr %block, i64 3
   %start_at = getelementptr i64, ptr %block, i64 4
+  %short_at = getelementptr i64, ptr %block, i64 5
   %array_class = load ptr, ptr %class_at, align 8
   %bound = load i64, ptr %block, align 8
   %binds = load ptr, ptr %binds_at, align 8
   %count = load i64, ptr %count_at, align 8
   %steps = load ptr, ptr %steps_at, align 8
   %start = load i64, ptr %start_at, align 8
+  %short = load i64, ptr %short_at, align 8
+  %is_long = icmp eq i64 %short, 0
   br label %bind
 bind:
   %i = phi i64 [0, %entry], [%i1, %set]
@@ -308,12 +311,17 @@ set:
   %i1 = add i64 %i, 1
   br label %bind
 release:
+  br i1 %is_long, label %give_thread, label %begin
+give_thread:
   %release_thread = load ptr, ptr %release_at, align 8
-  %thread = call ptr %release_thread()
+  %given_thread = call ptr %release_thread()
+  br label %begin
+begin:
+  %thread = phi ptr [null, %release], [%given_thread, %give_thread]
   br label %next
 next:
-  %j = phi i64 [%start, %release], [%j1, %launch], [%j1, %look_at]
-  %any = phi i64 [0, %release], [%any1, %launch], [%any, %look_at]
+  %j = phi i64 [%start, %begin], [%j1, %launch], [%j1, %look_at]
+  %any = phi i64 [0, %begin], [%any1, %launch], [%any, %look_at]
   %j1 = add i64 %j, 1
   %more = icmp ult i64 %j, %count
   br i1 %more, label %run, label %acquire
@@ -343,8 +351,12 @@ look_at:
   br i1 %is_set, label %acquire, label %next
 acquire:
   %stopped = phi i64 [0, %next], [%j1, %look_at]
+  br i1 %is_long, label %take_thread, label %finish
+take_thread:
   %acquire_thread = load ptr, ptr %acquire_at, align 8
   call void %acquire_thread(ptr %thread)
+  br label %finish
+finish:
   %is_refused = icmp ne i64 %any, 0
   br i1 %is_refused, label %raise, label %end
 raise:

@@ -347,6 +347,18 @@ def plain_losses(k: Builder, element: str, loss: str, summed: bool) -> None:
     k.for_chunks(chunk)
 
 
+@kernel
+def total_of_losses(k: Builder, element: str, grouped: str) -> None:
+    """Sum or mean of chunks' sums, as ``plain_losses`` gives them."""
+    sums, result, chunks, n = k.array(), k.array(), k.integer(), k.integer()
+
+    def chunk(_: Value) -> None:
+        total = k.loop(0, chunks, lambda i, total: total + k.load(sums, i, "f64"), carried=(k.const(0.0, "f64"),))
+        k.store(k.cast(total / k.cast(n, "f64") if grouped == "mean" else total, element), result, 0, element)
+
+    k.for_chunks(chunk)
+
+
 def _total(loss: str, input: np.ndarray, target: np.ndarray, reduction: str, *numbers: float) -> np.ndarray | None:
     """The reduced loss; None where operands are not alike."""
     element = float_element(input.dtype)
@@ -362,6 +374,10 @@ def _total(loss: str, input: np.ndarray, target: np.ndarray, reduction: str, *nu
     get(chunks, id(input), id(target), id(losses), input.size, *(numbers or (0.0, 0.0)))
     if reduction == "none":
         return losses
+    if element in ("f32", "f64"):
+        made = np.empty((), input.dtype)
+        total_of_losses(element, reduction)(1, id(losses), id(made), chunks, input.size)
+        return made
     total = np.add.reduce(losses)
     return np.asarray(total / input.size if reduction == "mean" else total).astype(input.dtype)
 

@@ -5,9 +5,9 @@ A program is no machine code of its own. It has a table of rows of eight words, 
     row      handler, seven operands: addresses of objects and numbers, or places among the call's values
     values   references that the call holds: arguments, their arrays, results. The first becomes the call's result
 
-A handler is a machine function of (values, row), and says whether to go on. Guards are rows like the rest. A row that declines gives the call
-back to Python, which decides anew from the start: so no row declines behind one that has changed something. What no row can say is a row
-that calls Python.
+A handler is a machine function of (values, row), and says whether to go on. Guards are rows like the rest. A row that declines gives the
+call back to Python, which decides anew from the start: so no row declines behind one that has changed something. What no row can say is a
+row that calls Python.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ...core.tensor import Parameter, Tensor
 from ..compiler.language import Value
 from .code import FASTCALL, Code, Definition, kept, loaded
 from .forms import Form
-from .interpreter import BASE, api, half, interpreter, require, word
+from .interpreter import BASE, FLAGS, api, half, interpreter, require, word
 from .launches import GROUP, NO_COUNTER, SINGLE, address
 from .steps import Step
 
@@ -71,6 +71,13 @@ class Handler(Step):
     def answer_of(self, answer: int) -> Value:
         return Value(self, f"inttoptr (i64 {answer} to ptr)", "ptr")
 
+    def asked(self) -> Value:
+        """Answer of the function that is the first operand to the call's arguments and keywords (a new reference)."""
+        given = (self.value(self.i64(place)) for place in (ARGUMENTS, KEYWORDS))
+        answer = self.call_c("PyObject_CallFunctionObjArgs", "ptr", self.address(1), *given, self.null)
+        self.check(self.exists(answer))
+        return answer
+
     def require_layout(self, array: Value, dtype: int, ndim: int, sizes: int) -> None:
         """Go on if an array has a dtype, and the sizes and strides that stand at an address, which three operands say."""
         self.require(self.is_exactly(array, np.ndarray) & self.same(self.dtype(array), self.address(dtype)))
@@ -92,7 +99,7 @@ class Handler(Step):
             self.require(~self.exists(base) | self.is_exactly(base, np.ndarray))
             return self.exists(base)
 
-        return self.repeat(inside, lambda array: self.field(array, BASE), (array,))  # type: ignore[no-any-return]
+        return self.repeat(inside, lambda array: self.field(array, BASE), (array,))
 
 
 def handler(write: Callable[[Handler], None]) -> Callable[[Handler], None]:
@@ -203,7 +210,10 @@ def _keep_tensor(k: Handler, tensor: Value, place: Value) -> None:
 
 @handler
 def given_tensor(k: Handler) -> None:
-    """An argument is a tensor of a layout; it is kept. Operands: number, place, mark of what requires grad (an odd one: a Parameter), layout."""
+    """An argument is a tensor of a layout; it is kept.
+
+    Operands: number, place, mark of what requires grad (plus 1: a Parameter), layout.
+    """
     tensor, mark = _given(k), k.word(3)
     is_parameter = (mark & 1).ne(0)
     k.require(k.same(k.type_of(tensor), k.pick(is_parameter, k.object(Parameter), k.object(Tensor))))
@@ -216,7 +226,9 @@ def given_tensor(k: Handler) -> None:
 @handler
 def given_tensors(k: Handler) -> None:
     """A function of (arguments, keywords) gives a list of so many tensors, which are kept, or None. Operands: function, place, number."""
-    found = k.own(k.call_c("PyObject_CallFunctionObjArgs", "ptr", k.address(1), k.value(k.i64(ARGUMENTS)), k.value(k.i64(KEYWORDS)), k.null))
+    found = k.own(
+        k.call_c("PyObject_CallFunctionObjArgs", "ptr", k.address(1), k.value(k.i64(ARGUMENTS)), k.value(k.i64(KEYWORDS)), k.null)
+    )
     k.check(k.exists(found))
 
     def take() -> Value:
@@ -233,7 +245,9 @@ def given_tensors(k: Handler) -> None:
 @handler
 def values_given(k: Handler) -> None:
     """A function of (arguments, keywords) gives a list of so many values, which are kept, or None. Operands: function, place, number."""
-    found = k.own(k.call_c("PyObject_CallFunctionObjArgs", "ptr", k.address(1), k.value(k.i64(ARGUMENTS)), k.value(k.i64(KEYWORDS)), k.null))
+    found = k.own(
+        k.call_c("PyObject_CallFunctionObjArgs", "ptr", k.address(1), k.value(k.i64(ARGUMENTS)), k.value(k.i64(KEYWORDS)), k.null)
+    )
     k.check(k.exists(found))
     is_list = k.is_exactly(found, list)
 
@@ -283,7 +297,7 @@ def has_gradient(k: Handler) -> None:
     k.when(k.word(3).ne(0), lambda: k.keep(k.incref(array), k.word(3)))
 
 
-# -- steps of optimizers ------------------------------------------------------------------------------------------------------------------
+# -- steps of optimizers ----------------------------------------------------------------------------------------------------------------
 @handler
 def numbers_of_step(k: Handler) -> None:
     """Compute the numbers of an optimizer's step. Operands: group, its options, addresses of its counters, their number; ``pow`` last."""
@@ -335,7 +349,7 @@ def storages_changed(k: Handler) -> None:
     k.loop(0, k.word(2), lambda i: k.note_change(k.load(k.address(1), i, "ptr"), now))
 
 
-# -- launches -----------------------------------------------------------------------------------------------------------------------------
+# -- launches ---------------------------------------------------------------------------------------------------------------------------
 @handler
 def arena_taken(k: Handler) -> None:
     """Take the last arena of a plan's free ones. Operands: list, place."""
@@ -370,6 +384,26 @@ def value_made(k: Handler) -> None:
     made = k.call_c("PyObject_CallNoArgs", "ptr", k.address(1))
     k.check(k.exists(made))
     k.keep(made, k.word(2))
+
+
+@handler
+def view_made(k: Handler) -> None:
+    """Make an array over another's memory. Operands: layout (three), offset in bytes, place of the other, place."""
+    array, dims = k.value(k.word(5)), k.address(3)
+    dtype, data, flags = k.incref(k.address(1)), k.at(k.data(array), k.word(4), "i8"), k.field(array, FLAGS, "i32")
+    count, steps = k.word(2), k.at(dims, k.word(2), "i64")
+    given = (k.object(np.ndarray), dtype, k.cast(count, "i32"), dims, steps, data, flags, k.null)
+    made = k.call_c("PyArray_NewFromDescr", "ptr", *given)
+    k.check(k.exists(made))
+    k.own(made)
+    k.check(k.call_c("PyArray_SetBaseObject", "i32", made, k.incref(array)).eq(0))
+    k.keep(k.disown(made), k.word(6))
+
+
+@handler
+def value_is(k: Handler) -> None:
+    """Keep an object. Operands: object, place."""
+    k.keep(k.incref(k.address(1)), k.word(2))
 
 
 @handler
@@ -408,7 +442,7 @@ def launched(k: Handler) -> None:
     k.when(stop.ne(0), go_on)
 
 
-# -- what a call leaves behind ------------------------------------------------------------------------------------------------------------
+# -- what a call leaves behind ----------------------------------------------------------------------------------------------------------
 @handler
 def tensor_made(k: Handler) -> None:
     """Make a leaf around an array. Operands: place of the array, place, mark."""
@@ -443,7 +477,10 @@ def history_put(k: Handler) -> None:
 
 @handler
 def storage_changed(k: Handler) -> None:
-    """Count a write to a tensor, or to its gradient. Operands: tensor, or the place of one, whether it is the gradient, function of a tensor."""
+    """Count a write to a tensor, or to its gradient.
+
+    Operands: tensor, or the place of one, whether it is the gradient, function of a tensor.
+    """
     owner = k.owner(1)
     tensor = k.when(k.word(3).ne(0), lambda: k.slot(owner, Tensor, "_grad"), lambda: owner)
     storage = k.slot(tensor, Tensor, "_storage")
@@ -505,7 +542,7 @@ def result_asked(k: Handler) -> None:
     k.require(~is_none)
 
 
-# -- a call -------------------------------------------------------------------------------------------------------------------------------
+# -- a call -----------------------------------------------------------------------------------------------------------------------------
 def replayed(code: Code) -> str:
     """``f(arguments, keywords)``, a tuple and a dictionary: the program's result, or ``DECLINED``."""
     k = Form(code, "replayed")
@@ -533,7 +570,7 @@ def replayed(code: Code) -> str:
     return k.finish(lambda: k.incref(k.object(DECLINED)))
 
 
-# -- tables -------------------------------------------------------------------------------------------------------------------------------
+# -- tables -----------------------------------------------------------------------------------------------------------------------------
 class _Words(np.ndarray):
     """The words of a table, which machine code has as ``self``, and what they point to."""
 
@@ -650,14 +687,15 @@ def _check_dictionaries() -> None:
         Unsupported: they do not.
     """
     value = object()
-    for keys in (["a", "b", "c"], ["a", 1, "c"], [str(i) for i in range(300)]):
-        probe = dict.fromkeys(keys, 0)
+    lists: list[list[Any]] = [["a", "b", "c"], ["a", 1, "c"], [str(i) for i in range(300)]]
+    for keys in lists:
+        probe: dict[Any, Any] = dict.fromkeys(keys, 0)
         probe[keys[2]] = value
         require(_entry_of(probe, keys[2], value)[0] and word(id(probe) + USED) == len(keys), "dictionaries lie otherwise")
 
 
 def writers() -> list[Callable[[Code], str]]:
-    """What writes all functions."""
+    """Functions that write all of them."""
     return [replayed, *[partial(_written, name) for name in HANDLERS]]
 
 
