@@ -52,6 +52,7 @@ _NAMES_OF_MODULES = {
         "set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_dtype set_autocast_enabled set_autocast_gpu_dtype"
     ),
     "amp.grad_scaler": "GradScaler",
+    "aten.quantized": "ScriptObject",
     "aten.tags": "Tag",
     "compiler": "compile",
     "jit": "fork wait",

@@ -15,6 +15,7 @@ from sources import parsed
 import flambeau as torch
 from flambeau.core.arrays import native
 from flambeau.core.arrays.kinds import BY_DEVICE, host, kind_at
+from flambeau.core.arrays.panels import PackedLinear
 from flambeau.core.calls import machine_calls
 from flambeau.core.calls.registry import TABLES, Entry, entries
 from flambeau.kernels import FAMILIES
@@ -321,6 +322,7 @@ def arrays_of(*shapes: tuple[int, ...]) -> list[np.ndarray]:
 
 INDEX = np.zeros((3, 4), np.int64)
 _LAYER, _STATE = arrays_of((3, 2, 5), (8, 5), (8, 2)), arrays_of((2, 2))
+_PACKED = PackedLinear(np.zeros((6, 5), np.int8), np.ones(1), np.zeros(1, np.int64), None)
 WORK: dict[str, tuple[tuple[Any, ...], int]] = {
     "embedding": ((*arrays_of((50, 6)), INDEX, -1, False, False), 72),
     "cdist": ((*arrays_of((20, 3), (30, 3)), 2.0, None), 1800),
@@ -338,6 +340,11 @@ WORK: dict[str, tuple[tuple[Any, ...], int]] = {
     "_grid_sample2d": ((*arrays_of((1, 2, 4, 4), (1, 3, 5, 2)), 0, 0, False), 30),
     "_grid_sample3d": ((*arrays_of((1, 2, 4, 4, 4), (1, 2, 3, 5, 3)), 0, 0, False), 90),
     "_repeat": ((*arrays_of((5, 6)), (2, 3)), 180),
+    "_int_mm": (tuple(arrays_of((4, 5), (5, 6))), 120),
+    "_weight_int8pack_mm": (tuple(arrays_of((4, 5), (6, 5), (6,))), 120),
+    "_weight_int4pack_mm_for_cpu": ((*arrays_of((4, 32), (16, 16)), 32, *arrays_of((1, 16, 2))), 1024),
+    "_quantized_linear_dynamic": ((*arrays_of((3, 4, 5)), _PACKED, False, False), 360),
+    "_quantized_linear": ((*arrays_of((3, 4, 5)), _PACKED, 1.0, 0, 1.0, 0, False), 360),
     "_put_parts": ((arrays_of((2,), (3,)), (5,), None), 5),
     "nn.functional._nll_loss_backward": ((*arrays_of(()), INDEX[0], None, (4, 9), "mean", -100), 36),
     "nn.functional._cross_entropy_backward": ((*arrays_of((), (4, 9)), INDEX[0], None, "mean", -100), 36),

@@ -131,9 +131,6 @@ def _rows_of_csr(crow_indices: Any, col_indices: Any, *, out_int32: bool = False
     return torch("stack", [*batches, *(parts[::-1] if transpose else parts)]).to(int32 if out_int32 else int64)
 
 
-IMPLEMENTED["_int_mm"] = lambda self, mat2: torch("mm", self.to(int32), mat2.to(int32))
-
-
 @_named("_euclidean_dist")
 def _euclidean_dist(x1: Any, x2: Any) -> Any:
     return torch("cdist", x1, x2, 2.0)

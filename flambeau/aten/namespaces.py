@@ -18,6 +18,7 @@ from .tags import DispatchKey
 __all__ = ["DispatchKey", "OpOverload", "OpOverloadPacket", "OperatorBase", "ops"]
 
 _FAMILIES = {"linalg": "linalg", "fft": "fft", "special": "special"}  # aten::linalg_inv is torch.linalg.inv
+_FILLED = frozenset(("quantized",))  # namespaces whose operations a module of that name defines
 _OPERATORS = frozenset(f"__{in_place}{name}__" for in_place in ("", "i") for name in ("and", "or", "xor", "lshift", "rshift"))
 
 
@@ -77,7 +78,12 @@ class _Ops:
     def namespace(self, name: str) -> _OpNamespace:
         """A namespace, made where there is none yet; one that has operations is ``torch.ops.NAME`` before anything else of that name."""
         found = self._namespaces.get(name)
-        return self._namespaces.setdefault(name, _OpNamespace(name)) if found is None else found
+        if found is None:
+            made = _OpNamespace(name)
+            if name in _FILLED:
+                importlib.import_module(f".{name}", __package__).fill(made)
+            found = self._namespaces.setdefault(name, made)
+        return found
 
     def find(self, name: str) -> _OpNamespace:
         """``torch.ops.NAME`` where its package has nothing of that name: a namespace, whether it has operations or not.

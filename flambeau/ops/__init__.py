@@ -47,6 +47,7 @@ LATE = {
     "sequences": "",
     "segments": "",
     "linalg.grouped_products": "",
+    "integer_products": "",
     "linalg.inverses": "inverse det slogdet logdet",
     "linalg.linear_systems": "triangular_solve",
     "linalg.cholesky_factors": "cholesky cholesky_solve cholesky_inverse",

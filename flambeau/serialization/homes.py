@@ -20,6 +20,7 @@ ELSEWHERE: dict[str, str] = {
     "autograd.anomaly": "autograd.anomaly_mode",
     "autograd.api": "autograd",
     "aten.overloads": "_ops",
+    "aten.quantized": "",
     "aten.tags": "",
     "compiler.entry": "",
     "core.random.generator": "_C",

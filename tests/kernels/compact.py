@@ -415,6 +415,30 @@ def _narrow_products() -> Any:
     return [x @ w, F.linear(x, torch.randn(70, 64).bfloat16(), torch.randn(70).bfloat16())]
 
 
+@case("products of bytes")
+def _integer_products() -> Any:
+    a, b = (torch.randint(-128, 128, shape, dtype=torch.int8) for shape in ((40, 70), (70, 33)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        weight = torch.quantize_per_tensor(torch.randn(33, 70), 0.03, 1, torch.qint8)
+        x = torch.quantize_per_tensor(torch.randn(7, 70), 0.02, 100, torch.quint8)
+    quantized, packed = torch.ops.quantized, torch.ops.quantized.linear_prepack(weight, torch.randn(33))
+    layers = [quantized.linear_relu_dynamic(torch.randn(7, 70), packed), quantized.linear(x, packed, 0.5, 7).int_repr()]
+    return [torch._int_mm(a, b), torch._int_mm(a[:3], b), torch._int_mm(a, torch.ones(33, 70).char().t()), *layers]
+
+
+@case("weights of few bits")
+def _weight_products() -> Any:
+    halves = torch._convert_weight_to_int4pack_for_cpu(torch.randint(0, 16, (64, 64), dtype=torch.int32), 1)
+    byte = torch.randint(-128, 128, (33, 64), dtype=torch.int8)
+    results = []
+    for dtype in (torch.float32, torch.bfloat16):
+        x, scales = torch.randn(7, 64).to(dtype), torch.rand(2, 64, 2).to(dtype)
+        results.append(torch._weight_int8pack_mm(x, byte, scales[0, :33, 0].contiguous()))
+        results.append(torch._weight_int4pack_mm_for_cpu(x, halves, 32, scales))
+    return results
+
+
 @case("convolution of many channels")
 def _many_channels() -> Any:
     x, w = leaf(3, 64, 14, 13), leaf(70, 64, 3, 3)

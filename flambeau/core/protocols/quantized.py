@@ -16,7 +16,7 @@ import numpy as np
 from .. import dtype as dtypes
 from ..calls.registry import is_moving, resolve
 from ..once import warn_once
-from ..quantizer import Quantizer, per_channel_affine, per_channel_affine_float_qparams, per_tensor_affine, qscheme
+from ..quantizer import Quantizer, chosen_parameters, per_channel_affine, per_channel_affine_float_qparams, per_tensor_affine, qscheme
 from ..shape import wrap_dim
 from ..storage import TypedStorage
 from ..tensor import Tensor, storage_of, wrap
@@ -400,18 +400,6 @@ def quantize_per_tensor_dynamic(input: Tensor, dtype: Any, reduce_range: bool) -
         low, high = low // 2, high // 2
     scale, zero_point = chosen_parameters(least, greatest, low, high)
     return _quantized(input, Quantizer(per_tensor_affine, dtype, scale, zero_point))
-
-
-def chosen_parameters(least: float, greatest: float, low: int, high: int) -> tuple[float, int]:
-    """The scale and the zero point with which ``low`` to ``high`` stand for ``least`` to ``greatest`` and 0."""
-    least, greatest = min(least, 0.0), max(greatest, 0.0)
-    scale = (greatest - least) / (high - low)
-    if np.float32(scale) == 0 or np.isinf(np.float32(1) / np.float32(scale)):
-        scale = 0.1
-    from_least, from_greatest = low - least / scale, high - greatest / scale
-    error_of_least, error_of_greatest = abs(low) - abs(least / scale), abs(high) - abs(greatest / scale)
-    zero_point = from_least if error_of_least < error_of_greatest else from_greatest
-    return scale, low if zero_point < low else high if zero_point > high else int(np.rint(zero_point))
 
 
 def empty_quantized(size: Any, qtensor: QuantizedTensor, **options: Any) -> QuantizedTensor:

@@ -93,7 +93,7 @@ def _get_default_device() -> str:
 _COMPILED = {
     **dict.fromkeys(("Block", "Graph", "Node", "Value"), "jit._graph"),
     **dict.fromkeys(("ScriptFunction", "ScriptModule"), "jit._modules"),
-    "ScriptObject": "jit._values",
+    "ScriptObject": "aten.quantized",
     "Type": "aten.schema",
 }
 

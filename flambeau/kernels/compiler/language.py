@@ -56,6 +56,7 @@ SIZES.update({f"{sign}{8 * size}": size for sign in "iu" for size in (1, 2, 4, 8
 REGISTER = {"b8": "b1", "f16": "f32", "bf16": "f32"}  # the element type in registers, where it differs from the one in memory
 _NAMES = {"f32": "float", "f64": "double", "f16": "half", "b1": "i1", "ptr": "ptr", "b8": "i8"}
 _BITS_OF = {"f32": "i32", "f64": "i64"}
+_PAIRS_OF_PRODUCTS = {8: "llvm.x86.sse2.pmadd.wd", 16: "llvm.x86.avx2.pmadd.wd", 32: "llvm.x86.avx512.pmaddw.d.512"}  # by lanes of int16
 R = TypeVar("R", bound=Record)
 
 
@@ -380,6 +381,30 @@ class Builder:
         (ah, al), (bh, bl) = halves(a), halves(b)
         return product, ((ah * bh - product) + ah * bl + al * bh) + al * bl
 
+    def dot(self, total: Value, a: Value, b: Value) -> Value:
+        """``total`` (i32) and in each lane four products of neighbouring elements of ``a`` (u8) and of ``b`` (i8), exactly.
+
+        One instruction where ``features`` has it (``target.dot_features``). Elsewhere even and odd elements are widened and pairs of their
+        products added in 32 bits: in 16, as the older instruction for bytes does it, they could saturate.
+
+        Args:
+            a, b: four times as many elements as ``total`` has lanes, or as many words of four.
+        """
+        lanes, words = total.lanes, [self.bits_as(value, "i32", total.lanes) for value in (a, b)]
+        if "vnni" in self.features and self.target.width in (32, 64) and 4 * lanes in (16, 32, 64):
+            return self.call(f"llvm.x86.avx512.vpdpbusd.{32 * lanes}", "i32", lanes, total, *words)
+        if (name := _PAIRS_OF_PRODUCTS.get(2 * lanes)) and self.target.triple.startswith("x86"):
+            halves = [self.bits_as(value, element, 2 * lanes) for value, element in zip(words, ("u16", "i16"), strict=True)]
+            even = halves[0] & 255, (halves[1] << 8) >> 8
+            for pair in (even, (halves[0] >> 8, halves[1] >> 8)):
+                total = total + self.call(name, "i32", lanes, *pair)
+            return total
+        left = Value(self, words[0].text, "u32", lanes)
+        for place in range(4):
+            factor = self.cast((left >> (8 * place)) & 255, "i32")
+            total = total + factor * ((words[1] << (24 - 8 * place)) >> 24)
+        return total
+
     def sqrt(self, a: Value) -> Value:
         return self._intrinsic("sqrt", a)
 
@@ -444,6 +469,12 @@ class Builder:
         if element is None:
             element = _BITS_OF[a.element] if a.is_float else "f" + a.element[1:]
         return self.emit(f"bitcast {a.type} {a.text} to {llvm_name(element, a.lanes)}", element, a.lanes)
+
+    def bits_as(self, a: Value, element: str, lanes: int) -> Value:
+        """The same bits as so many integers of another size."""
+        if (a.element[1:], a.lanes) == (element[1:], lanes):
+            return Value(self, a.text, element, lanes)
+        return self.emit(f"bitcast {a.type} {a.text} to {llvm_name(element, lanes)}", element, lanes)
 
     def cast(self, a: Value, element: str) -> Value:
         """``a`` as another element type, by C's rules: floats are truncated, integers wrap."""

@@ -12,11 +12,13 @@ from ..compiler import target as targets
 from ..compiler.language import Builder, Value
 
 FEATURES = "+amx-tile,+amx-bf16"  # LLVM's words for them
+INTEGER_FEATURES = "+amx-tile,+amx-int8"
 _TILE_DATA, _REQUEST, _ARCH_PRCTL = 18, 0x1023, 158  # Linux's numbers: the state of tile registers, permission for it, the system call
 ROWS = 16
 ROW = 64  # bytes
 _INTRINSICS = {
-    "ldtilecfg": "ptr", "tilerelease": "", "tilezero": "i8", "tdpbf16ps": "i8, i8, i8",
+    "ldtilecfg": "ptr", "tilerelease": "", "tilezero": "i8",
+    "tdpbf16ps": "i8, i8, i8", "tdpbusd": "i8, i8, i8", "tdpbssd": "i8, i8, i8",
     "tileloadd64": "i8, ptr, i64", "tilestored64": "i8, ptr, i64",
 }  # fmt: skip
 
@@ -27,9 +29,25 @@ def instructions() -> str:
     if targets.current() is not targets.AVX512 or not sys.platform.startswith("linux"):
         return ""
     has = targets.features()
-    if {"amx_tile", "amx_bf16"} <= has and not ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST, _TILE_DATA):
+    if {"amx_tile", "amx_bf16"} <= has and _allowed():
         return "tiles"
     return "pairs" if "avx512_bf16" in has else ""
+
+
+@cache
+def has_integers() -> bool:
+    """Whether this process may use tiles of bytes."""
+    return (
+        targets.current() is targets.AVX512
+        and sys.platform.startswith("linux")
+        and {"amx_tile", "amx_int8"} <= targets.features()
+        and _allowed()
+    )
+
+
+def _allowed() -> bool:
+    """Whether the system gives this process the state of tile registers, when asked."""
+    return not ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST, _TILE_DATA)
 
 
 class TileRegisters:
@@ -72,6 +90,10 @@ class TileRegisters:
     def store(self, tile: int, place: Value, pitch: Value | int = ROW) -> None:
         self._do("tilestored64", f"i8 {tile}", f"ptr {place.text}", f"i64 {pitch.text if isinstance(pitch, Value) else pitch}")
 
-    def add_product(self, total: int, left: int, right: int) -> None:
-        """Add products of bfloat16 in float32: pair p of row i of ``left`` with pair j of row p of ``right`` to number j of row i."""
-        self._do("tdpbf16ps", f"i8 {total}", f"i8 {left}", f"i8 {right}")
+    def add_product(self, total: int, left: int, right: int, instruction: str = "tdpbf16ps") -> None:
+        """Add products of bfloat16 in float32: pair p of row i of ``left`` with pair j of row p of ``right`` to number j of row i.
+
+        Args:
+            instruction: ``tdpbusd`` or ``tdpbssd`` add products of four bytes in int32, those of ``left`` without a sign or with one.
+        """
+        self._do(instruction, f"i8 {total}", f"i8 {left}", f"i8 {right}")
