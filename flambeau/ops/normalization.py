@@ -231,6 +231,7 @@ def _fixed_rule(grad: Any, input: Any, mean: Any, variance: Any, weight: Any, bi
 
 
 @op(
+    work="4 * input.size",
     name="_batch_norm_fixed",
     namespace="nn.functional",
     node_name="NativeBatchNormBackward0",

@@ -31,7 +31,8 @@ from .split_products import picoseconds
 
 LANES = 16  # numbers of a line of the cache
 CYCLE = 240  # picoseconds
-SPLIT = 1.2  # times what a product of bfloat16 parts takes elsewhere: columns come from outside of the second cache
+SPLIT = 1.2, 1.4  # times what a product of bfloat16 parts takes elsewhere: with columns up to this size, and with larger ones
+OUTSIDE = 1 << 20  # numbers of columns
 GATHERED = 0.8  # cycles of a number of the columns, and of one that is added to a pixel's gradient
 MOVED = 1.0  # cycles of a number of a result that is moved to its image
 PLAIN = 13  # picoseconds of a multiply-add of float32, at least: one factor is large, and from outside of the caches
@@ -202,7 +203,9 @@ class Windows:
     def _cost(self, m: int, n: int, inner: int) -> float:
         """Cycles of a product of these sizes, and of what is written beside it."""
         split, other = picoseconds(m, n, inner)
-        product = (SPLIT * split if is_split(_FLOAT32, (m, n, inner)) else max(other, PLAIN * m * n * inner)) / CYCLE
+        product = (
+            SPLIT[self.rows * self.pixels > OUTSIDE] * split if is_split(_FLOAT32, (m, n, inner)) else max(other, PLAIN * m * n * inner)
+        ) / CYCLE
         beside = GATHERED * self.rows * self.pixels + MOVED * self.outputs * self.pixels
         return max(product, READ * self.outputs * self.rows) + beside + STARTED
 

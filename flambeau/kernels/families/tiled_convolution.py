@@ -42,6 +42,7 @@ OUTPUTS = 32  # whose gradients are packed together
 VISITED = 400  # cycles of loading and storing the sums of a block
 TURNED = 1.2  # of a number that is packed
 JOINED = 1  # of one of a range's sums
+STRIDED = 1.35  # cycles for each that is estimated, where every other pixel is read or written
 SUMS_TAKE = 1.5  # cycles of a weight gradient for each that is estimated; estimates are right beside each other
 SHARERS = 4  # processors that a weight gradient is divided for
 Sums = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -192,7 +193,8 @@ def _weighed(sizes: _Sizes, cut: _Cut, table: np.ndarray) -> float:
 def least_cost(x: np.ndarray, table: np.ndarray, step: tuple[int, int], out: np.ndarray, groups: int, channels: int) -> float:
     """Cycles of a product, with tiles or without, whichever takes fewer."""
     sizes, cut = _measure(x, table, step, out, groups, channels)
-    return sizes.plain_cost(len(table)) if cut is None else _weighed(sizes, cut, table)
+    is_strided = max(step) > 1 or out.strides[3] > out.itemsize
+    return sizes.plain_cost(len(table)) if cut is None else _weighed(sizes, cut, table) * (STRIDED if is_strided else 1)
 
 
 def product(
