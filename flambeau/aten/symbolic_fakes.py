@@ -206,6 +206,8 @@ def of_values(mode: Any, func: Any, args: Any, kwargs: Any) -> Any:
         bound |= {argument.name: value for argument, value in zip(func._schema.arguments, args, strict=False)} | kwargs
         return _OF_UNKNOWN_LENGTH[name](mode, x, bound)
     if name in ("aten::_local_scalar_dense", "aten::item"):
+        if "_number" in x.__dict__:
+            return x.__dict__["_number"]
         if x._array.dtype.kind == "f":
             return env.create_unbacked_symfloat()
         number = env.create_unbacked_symint()
@@ -255,7 +257,54 @@ def _distinct(mode: Any, x: Any, bound: dict[str, Any]) -> tuple[Any, ...]:
     return values, *[_of_sizes(mode, each, x.device, np.dtype(np.int64)) for each in sizes]
 
 
+def _packed(mode: Any, x: Any, bound: dict[str, Any]) -> tuple[Any, Any]:
+    """Packed rows, and how many sequences each step has, whose number is noted."""
+    steps, batch = tuple(x.shape)[:2][:: -1 if bound["batch_first"] else 1]
+    env, lengths = mode.shape_env, bound["lengths"]
+    longest = env.create_unbacked_symint(0)
+    for relation, limit in ((">=", 1), ("<=", expression_of(steps))):  # first: other numbers are chosen for what fakes stand for
+        env.assume(Relation(relation, longest.expr, limit))
+    data = _of_unknown_length(mode, x, (), tuple(x.shape)[2:], x._array.dtype)
+    counts = _of_sizes(mode, (longest,), lengths.device, np.dtype(np.int64))
+    counts.__dict__["_sequences"] = batch
+    return data, counts
+
+
+def _selected(mode: Any, x: Any, bound: dict[str, Any]) -> Any:
+    """The first of such numbers is that of all sequences."""
+    if "_sequences" not in x.__dict__ or bound["dim"] != 0 or bound["index"] != 0:
+        return NotImplemented
+    made = _of_sizes(mode, (), x.device, x._array.dtype)
+    made.__dict__["_number"] = x.__dict__["_sequences"]
+    return made
+
+
+def _padded(mode: Any, x: Any, bound: dict[str, Any]) -> tuple[Any, Any]:
+    counts, total = bound["batch_sizes"], bound["total_length"]
+    batch = counts.__dict__.get("_sequences")
+    batch = mode.shape_env.create_unbacked_symint(0) if batch is None else batch
+    steps = total if isinstance(total, SymbolicInt) or total > 0 else counts.shape[0]
+    lead = (batch, steps) if bound["batch_first"] else (steps, batch)
+    return (
+        _of_sizes(mode, (*lead, *tuple(x.shape)[1:]), x.device, x._array.dtype),
+        _of_sizes(mode, (batch,), counts.device, np.dtype(np.int64)),
+    )
+
+
+def _of_packed_layers(mode: Any, x: Any, bound: dict[str, Any]) -> tuple[Any, ...]:
+    """The rows of the last layer, and the last states, which have the shapes of the first ones."""
+    hidden = bound["hx"]
+    states = list(hidden) if isinstance(hidden, (tuple, list)) else [hidden]
+    width = states[0].shape[-1] * (2 if bound["bidirectional"] else 1)
+    rows = _of_sizes(mode, (x.shape[0], width), x.device, x._array.dtype)
+    return rows, *[_of_sizes(mode, tuple(state.shape), state.device, state._array.dtype) for state in states]
+
+
 _OF_UNKNOWN_LENGTH: dict[str, Any] = {
+    "aten::_pack_padded_sequence": _packed,
+    "aten::_pad_packed_sequence": _padded,
+    "aten::select.int": _selected,
+    **dict.fromkeys([f"aten::{name}.data" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")], _of_packed_layers),
     "aten::bincount": _counts,
     "aten::one_hot": _classes,
     "aten::repeat_interleave.Tensor": _repeated,

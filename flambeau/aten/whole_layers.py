@@ -293,10 +293,9 @@ def _embedding_bag(
 # ---- recurrent layers
 def _recurrent(name: str) -> Callable[..., Any]:
     def rule(*values: Any) -> Any:
-        if isinstance(values[1], Tensor) and name == "lstm":
-            return None  # a packed sequence
-        if isinstance(values[3], (tuple, list)):
-            return None
+        if isinstance(values[3], (tuple, list)):  # a packed sequence, whose number of sequences at each step comes second
+            data, batch_sizes, hidden, parameters, *options = values
+            return f"{name}.data", (data, batch_sizes, list(hidden) if name == "lstm" else hidden, list(parameters), *options), {}
         input, hidden, parameters, *options = values
         return f"{name}.input", (input, list(hidden) if name == "lstm" else hidden, list(parameters), *options), {}
 

@@ -381,6 +381,7 @@ _ALWAYS: dict[str, Callable[..., Any]] = {
     "stride": _stride,
     "slice": _sliced,
     "split": _split,
+    "cpu": lambda tensor: tensor.cpu(),
     "_convolution": _convolution,
     "sort": _sorted,
     "wait": lambda future: future.wait() if isinstance(future, Future) else future,

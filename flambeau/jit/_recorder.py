@@ -21,6 +21,7 @@ from ..core.calls.function_modes import TorchFunctionMode
 from ..core.shape import Size
 from ..core.state import thread as calls
 from ..core.tensor import Tensor
+from ..nn import RNNBase
 from ._literals import literal
 from ._spelling import PARTLY, spelled, spelled_method
 from ._state import TracerWarning, thread
@@ -308,6 +309,8 @@ class Recorder(TorchFunctionMode):
 
     def _unrecorded(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
         """A call whose result is no tensor of the trace."""
+        if name == "item" and isinstance(self.frame.module, RNNBase):  # the number of packed sequences
+            return self.integer("int", [args[0]], func(*args))
         if name in _NUMBERS and args and id(args[0]) in self._known and not self._known[id(args[0])].paths:
             kind = _NUMBERS[name]
             what = f"a tensor to a Python {kind}" if kind != "NumPy array" else "a tensor to a NumPy array"

@@ -10,6 +10,7 @@ import typing
 from typing import Any
 
 from ..nn import Module, Sequential
+from ..nn.utils.rnn import PackedSequence
 from ._annotations import UnknownType, arguments_of, type_text
 from ._expressions import Expressions, Typed
 from ._literals import literal, type_of
@@ -20,6 +21,7 @@ from ._unit import PYTHON
 from ._written import attribute, members, qualified
 
 _PACKAGE = __name__.partition(".")[0] + "."
+_OF_PACKED = "forward__1"  # PyTorch's name of it
 _STATE = frozenset(Module().__dict__) | {"_flat_weights", "_flat_weight_refs", "_flat_weights_names", "_all_weights"}
 
 
@@ -44,6 +46,7 @@ class ModuleProgram:
         self.texts: dict[str, str] = {}
         self.signatures: dict[str, Signature] = {}
         self.open: set[str] = set()
+        self.is_compiled = False
 
 
 class ModulesProgram(Program):
@@ -66,11 +69,8 @@ class ModulesProgram(Program):
         if isinstance(module, RecursiveScriptModule):
             found.scripted = self._adopted(module)
             return found.scripted
-        if module._forward_hooks or module._forward_pre_hooks:
-            raise NotImplementedError(f"torch.jit.script: {type(module).__name__} has hooks, which are not supported")
+        self._compile(module)  # all of a tree first: a module may call other methods of those in it
         children = {name: self.module(child) for name, child in module._modules.items() if child is not None}
-        for name in self._entry_points(module):
-            self.method(module, name)
         kinds = {name: child._script_type.name for name, child in children.items()}
         name = self.unit.add_like(qualified(module), lambda name: self._text(found, kinds, name))
         for method, signature in found.signatures.items():
@@ -79,6 +79,20 @@ class ModulesProgram(Program):
         scripted.__dict__["_modules"].update(children)
         found.scripted = scripted
         return scripted
+
+    def _compile(self, module: Module) -> None:
+        """Compile the methods that can be called from outside, of those in it first."""
+        found = self.of(module)
+        if found.is_compiled or isinstance(module, RecursiveScriptModule):
+            return
+        found.is_compiled = True
+        if module._forward_hooks or module._forward_pre_hooks:
+            raise NotImplementedError(f"torch.jit.script: {type(module).__name__} has hooks, which are not supported")
+        for child in module._modules.values():
+            if child is not None:
+                self._compile(child)
+        for name in self._entry_points(module):
+            self.method(module, name)
 
     def of(self, module: Module) -> ModuleProgram:
         """The knowledge of a module."""
@@ -219,8 +233,9 @@ class ModulesProgram(Program):
         if isinstance(module, RecursiveScriptModule):
             tree = next(part for part in module._script_unit.tree(module._script_type.name).body if getattr(part, "name", "") == name)
             return read_signature(tree, 1)
-        function = function or inspect.unwrap(getattr(type(module), name) if name not in vars(module) else vars(module)[name])
         written = library_methods(type(module)).get(name)
+        if function is None and written is None:
+            function = inspect.unwrap(getattr(type(module), name) if name not in vars(module) else vars(module)[name])
         if written is not None:
             return self._library_method(found, name, written)
         if function is inspect.unwrap(Sequential.forward):
@@ -266,8 +281,17 @@ class ModulesProgram(Program):
         function = getattr(type(module).forward, "_torchscript_modifier", "")
         if function.startswith("ignore"):
             return Typed(f"{PYTHON}.{type(module).__name__}({context.arguments(node)})", "Tensor")
-        signature = self.method(module, "forward")
-        return Typed(f"({target.text}).forward({self.arguments(context, node, signature, 'forward')})", signature.returns)
+        name = self._form(context, module, node)
+        signature = self.method(module, name)
+        return Typed(f"({target.text}).{name}({self.arguments(context, node, signature, 'forward')})", signature.returns)
+
+    def _form(self, context: Expressions, module: Any, node: Any) -> str:
+        """The method that a call of a module is one of: layers that take packed sequences, too, have another one for these."""
+        if _OF_PACKED not in library_methods(type(module)):
+            return "forward"
+        given = [*node.args[:1], *[keyword.value for keyword in node.keywords if keyword.arg == "input"]]
+        is_packed = given and context.expression(given[0]).kind == self.class_name(PackedSequence)
+        return _OF_PACKED if is_packed else "forward"
 
     def call_method(self, context: Expressions, method: Method, node: Any) -> Typed:
         """A call of a method of a module."""

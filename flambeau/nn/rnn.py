@@ -214,7 +214,7 @@ class RNNBase(Module):
 
     def get_expected_hidden_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
         """Shape of the first state that belongs to an input."""
-        batch = int(batch_sizes[0]) if batch_sizes is not None else input.shape[0 if self.batch_first else 1]
+        batch = batch_sizes[0].item() if batch_sizes is not None else input.shape[0 if self.batch_first else 1]
         return (self.num_layers * (2 if self.bidirectional else 1), batch, self.proj_size or self.hidden_size)
 
     def check_hidden_size(

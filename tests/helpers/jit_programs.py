@@ -342,6 +342,22 @@ if torch:
             z, last = self.gru(y)
             return z, h + c, last
 
+    @program(lambda: (ramp(3, 5, 4), torch.tensor([3, 5, 1])), other=lambda: (ramp(2, 6, 4), torch.tensor([2, 6])))
+    class Packed(Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm = nn.LSTM(4, 3, num_layers=2, bidirectional=True, batch_first=True)
+            self.gru = nn.GRU(6, 2, batch_first=True)
+            self.rnn = nn.RNN(2, 2)
+
+        def forward(self, x, lengths):
+            packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+            y, (h, c) = self.lstm(packed)
+            z, last = self.gru(y)
+            z, end = self.rnn(z, last)
+            padded, found = nn.utils.rnn.pad_packed_sequence(z, batch_first=True, padding_value=-1.0, total_length=x.size(1))
+            return padded, found, h + c, end
+
     @program(lambda: (torch.tensor([[1, 2, 0], [3, 1, 1]]),))
     class Attention(Module):
         def __init__(self):

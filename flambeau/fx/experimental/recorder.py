@@ -120,8 +120,9 @@ class Recorder:
             self._nodes[id(result)], self._arrays[id(result._array)] = (result, node), node
             return result
         self.track(result, node)
-        if isinstance(result, FakeTensor) and result._sizes is not None:
-            self._note_unknown(result, node)
+        for part in result if isinstance(result, (tuple, list)) else (result,):
+            if isinstance(part, FakeTensor) and part._sizes is not None:
+                self._note_unknown(part, node if part is result else self._nodes[id(part)][1])
         return result
 
     def _note_unknown(self, result: Any, node: Node) -> None:

@@ -268,10 +268,12 @@ class ShapeEnv:
 
     def _choose_unbacked(self, relation: Relation) -> None:
         """Have the worlds' values of unbacked symbols satisfy what is assumed."""
+        own = self.unbacked & relation.symbols  # others are left alone, of which there may be tensors already
         for world in self.worlds:
             if not relation.evaluate(world):
-                for point in [*self.grid, *[{**world, **dict.fromkeys(self.unbacked, size)} for size in range(40)]]:
-                    tried = {**world, **{name: point[name] for name in self.unbacked}}
+                points = [*self.grid, *[{**world, **dict.fromkeys(self.unbacked, size)} for size in range(40)]]
+                for names, point in ((names, point) for names in (own, self.unbacked) for point in points):
+                    tried = {**world, **{name: point[name] for name in names}}
                     if all(axiom.evaluate(tried) for axiom in self.axioms):
                         world.update(tried)
                         break

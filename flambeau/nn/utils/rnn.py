@@ -175,7 +175,7 @@ def pack_padded_sequence(input: Tensor, lengths: Any, batch_first: bool = False,
         sorted_indices = sorted_indices.to(input.device)
         input = input.index_select(0 if batch_first else 1, sorted_indices)
     data, batch_sizes = ops._pack_padded_sequence(input, lengths, batch_first)
-    return PackedSequence(data, batch_sizes, sorted_indices, None)
+    return PackedSequence(data, batch_sizes, sorted_indices, invert_permutation(sorted_indices))
 
 
 def pad_packed_sequence(

@@ -70,6 +70,7 @@ def row_of(func: Any) -> Callable[..., Any] | None:
         losses,
         matrices,
         orders,
+        packed,
         recurrent,
         reductions,
         shapes,

@@ -45,7 +45,9 @@ def _beside(b: Builder, x: Value, y: Value) -> Value:
     return b.op("Concat", x, y, axis=1, shape=(1, 2 * x.shape[1]))
 
 
-def _layer(b: Builder, kind: str, x: Value, states: list[Value], weights: list[list[Value]], options: dict[str, Any]) -> list[Value]:
+def _layer(
+    b: Builder, kind: str, x: Value, states: list[Value], weights: list[list[Value]], lengths: Value | None, options: dict[str, Any]
+) -> list[Value]:
     """One layer in all its directions: the outputs as ``(length, batch, directions * hidden)``, and the last states."""
     directions = len(weights)
     hidden = weights[0][1].shape[1]
@@ -55,7 +57,7 @@ def _layer(b: Builder, kind: str, x: Value, states: list[Value], weights: list[l
         biases = _both(b, [_beside(b, _gates(b, each[2], kind), _gates(b, each[3], kind)) for each in weights])
     length, batch = x.shape[:2]
     found = b.op(
-        kind, x, _both(b, inputs), _both(b, recurrences), biases, None, *states, count=3 if kind == "LSTM" else 2, hidden_size=hidden,
+        kind, x, _both(b, inputs), _both(b, recurrences), biases, lengths, *states, count=3 if kind == "LSTM" else 2, hidden_size=hidden,
         direction="bidirectional" if directions == 2 else "forward", **options,
     )  # fmt: skip
     found[0].shape = (length, directions, batch, hidden)
@@ -78,6 +80,7 @@ def _recurrent(kind: str, options: dict[str, Any]) -> Callable[..., Any]:
         train: bool,
         bidirectional: bool,
         batch_first: bool,
+        lengths: Value | None = None,
     ) -> list[Value]:
         initial = list(hx) if kind == "LSTM" else [hx]
         count, directions = 4 if has_biases else 2, 2 if bidirectional else 1
@@ -91,7 +94,7 @@ def _recurrent(kind: str, options: dict[str, Any]) -> Callable[..., Any]:
             first = layer * directions
             weights = [parameters[(first + d) * count : (first + d + 1) * count] for d in range(directions)]
             states = [_of_layer(b, state, first, directions, num_layers) for state in initial]
-            y, *last = _layer(b, kind, y, states, weights, options)
+            y, *last = _layer(b, kind, y, states, weights, lengths, options)
             lasts.append(last)
             if dropout and train and layer < num_layers - 1:
                 y = b.op("Dropout", y, b.constant(dropout, dtypes.float32), b.constant(True, dtypes.bool_))
