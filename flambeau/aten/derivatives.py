@@ -45,7 +45,7 @@ class Argument:
 class Kernel:
     """One overload of PyTorch's with derivatives of its own, where the tape expects an operation."""
 
-    elementwise = False
+    elementwise = together = False
     in_order = True
 
     def __init__(self, found: OpOverload, rules: dict[str, Callable[..., Any] | str]):
