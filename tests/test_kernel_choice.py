@@ -288,7 +288,12 @@ def entry_of(name: str) -> Any:
 
 # Those whose work has a rate only.
 EIGHTFOLD = "matmul mm bmm nn.functional.linear _softmax_backward_data _log_softmax_backward_data".split()
-BY_RATE = {32: ("softmax", "log_softmax", "topk"), 64: ("nn.functional._rms_norm",), 512: ("nn.functional._layer_norm",)}
+BY_RATE = {
+    4: ("nn.functional._batch_norm_fixed",),
+    32: ("softmax", "log_softmax", "topk"),
+    64: ("nn.functional._rms_norm",),
+    512: ("nn.functional._layer_norm",),
+}
 SIXTEENFOLD = "linalg.det linalg.slogdet linalg.qr geqrf".split()
 
 
