@@ -613,6 +613,11 @@ class Builder:
         self.declared["llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
         self.effect(f"call void @llvm.prefetch.p0(ptr {at.text}, i32 0, i32 3, i32 1)")
 
+    def opaque(self, pointer: Value) -> Value:
+        """The same pointer, of which the compiler knows no more than that: it stays in a register of its own, where it would else be
+        computed anew from others in every step of a loop."""
+        return self.emit(f'call ptr asm "", "=r,0"(ptr {pointer.text})', "ptr")
+
     def scratch(self, count: int, element: str) -> Value:
         """Memory of ``count`` elements on the thread's stack, for at most some 64 KB; 64-byte aligned. Call it before any loop."""
         name = self.fresh()

@@ -57,7 +57,11 @@ class Product(Record):
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Products ``first`` to ``last`` of each sum, for ``count`` columns from ``j`` on, whose panel has lines ``pitch`` apart."""
+    """Products ``first`` to ``last`` of each sum, for ``count`` columns from ``j`` on, whose panel has lines ``pitch`` apart.
+
+    Attributes:
+        following: where the lines of the next panel are, ``pitch_following`` apart, if fetching them pays; else the present panel.
+    """
 
     first: Value
     last: Value
@@ -65,6 +69,8 @@ class _Block:
     pitch: Any
     j: Value
     count: Value
+    following: Value
+    pitch_following: Any
 
 
 class Operands(Record):
@@ -143,11 +149,14 @@ class Straight:
             k.when(in_place, lambda: None, partial(self._copy, place, last - first, count))
             panel = k.select(in_place, place, self.panel)
             pitch = k.select(in_place, p.pitch_b, width)
+            is_next = (j + width < self.part.n1) & (p.copied.ne(0) | (p.pitch_b < APART))
+            following = k.select(is_next, k.at(place, width, self.element), panel)
+            pitch_following = k.select(is_next, p.pitch_b, pitch)
         else:
             place = k.at(self.part.b, j * p.pitch_b + first, self.element)
             self.tiles.pack(place, p.pitch_b, (count, last - first), self.panel, lambda value: value)
-            panel, pitch = self.panel, k.const(width, "i64")
-        block = _Block(first, last, panel, pitch, j, count)
+            panel, pitch = following, pitch_following = self.panel, k.const(width, "i64")
+        block = _Block(first, last, panel, pitch, j, count, following, pitch_following)
         k.when(count > self.tiles.lanes, partial(self._rows, block, self.tiles.every), partial(self._rows, block, range(1)))
 
     def _copy(self, place: Value, lines: Value, count: Value) -> None:
@@ -183,8 +192,9 @@ class Straight:
 
         start = as_tuple(k.when(block.first > 0, earlier, fresh))
         factor, lines = self._factor(i, block.first, rows), (0, block.last - block.first)
-        together = 1 if self.rows_b else _together(self.tiles, rows, span)
-        total = self.tiles.product(factor, rows, block.panel, lines, span, start, block.pitch, together)
+        together = _together(self.tiles, rows, span)
+        meanwhile = self._fetch(block, i) if self.rows_b and together > 1 else None
+        total = self.tiles.product(factor, rows, block.panel, lines, span, start, block.pitch, together, meanwhile)
         if self.bias == "columns":
             final = k.splat(block.last >= p.inner, lanes)
             bias = [k.load(self.o.bias, block.j + v * lanes, self.element, lanes, masks[v] & final) for v in span]
@@ -199,11 +209,23 @@ class Straight:
         else:
             store(True)
 
+    def _fetch(self, block: _Block, i: Value) -> Callable[[Value], None]:
+        """Function that fetches a line of the next panel, beside the first rows' products; beside others one that is there."""
+        k, is_first = self.k, i.eq(self.part.m0)
+        lines = k.opaque(k.select(is_first, block.following, block.panel))
+        pitch = k.select(is_first, block.pitch_following, block.pitch)
+
+        def fetch(at: Value) -> None:
+            for v in self.tiles.every:
+                k.prefetch(lines, at * pitch + v * self.tiles.lanes, self.element)
+
+        return fetch
+
     def _factor(self, i: Value, first: Value, rows: int) -> Callable[[int, Value], Value]:
         """Function that reads a row's number for a line; each row has a pointer of its own, so that reading takes no arithmetic."""
         k, a, pitch = self.k, self.part.a, self.o.product.pitch_a
         if self.rows_a:
-            lines = [k.at(a, (i + row) * pitch + first, self.element) for row in range(rows)]
+            lines = [k.opaque(k.at(a, (i + row) * pitch + first, self.element)) for row in range(rows)]
             return lambda row, at: k.load(lines[row], at, self.element)
         line = k.at(a, first * pitch + i, self.element)
         return lambda row, at: k.load(k.at(line, at * pitch, self.element), row, self.element)
@@ -244,7 +266,7 @@ class _Turned:
     def _tile(self, first: Value, last: Value, span: range, j: Value, rows: int) -> None:
         k, p, lanes = self.k, self.o.product, self.tiles.lanes
         at = j - self.part.n0
-        lines = [k.at(self.part.b, (j + row) * p.pitch_b + first, self.element) for row in range(rows)]
+        lines = [k.opaque(k.at(self.part.b, (j + row) * p.pitch_b + first, self.element)) for row in range(rows)]
 
         def fresh() -> list[Value]:
             if self.o.bias is None:
@@ -352,6 +374,10 @@ MOST = 64  # parts
 GROUP = 1 << 19  # of small products that make a chunk together
 FEW = 16  # rows
 STRIDED = 24  # rows from which on rows of ``b`` are copied into panels
+# The same where ``b`` has elements so many that they come from beyond the second cache, and rows so far apart that a panel's lines go to a
+# few places of the first.
+LONG_STRIDED, FAR, APART = 9, 1 << 19, 1 << 10
+NEAR = 1 << 13  # elements of ``b`` that stay in the first cache as they are
 HEIGHT = 256  # rows of a part: so many of ``a``, ``DEPTH`` deep, fit the second cache
 _PANEL = 32  # columns: a multiple of every panel's width
 
@@ -406,11 +432,12 @@ def product_of(form: str, a: Matrix, b: Matrix, sizes: tuple[int, int, int], bat
     parts = across * -(-m // height)
     units = batch[0] * batch[1] * parts
     per_chunk = max(1, GROUP // (m * n * inner)) if parts == 1 else 1
+    strided = LONG_STRIDED if n * inner >= FAR and b.pitch >= APART else STRIDED
     product = Product(
         m=m, n=n, inner=inner, pitch_a=a.pitch, pitch_b=b.pitch, heads=batch[1],
         outer_a=a.outer, inner_a=a.inner, outer_b=b.outer, inner_b=b.inner,
         depth=-(-inner // -(-inner // DEPTH)), height=height, width=width, parts=parts, across=across,
-        units=units, per_chunk=per_chunk, copied=int(m >= STRIDED),
+        units=units, per_chunk=per_chunk, copied=int(m >= strided and inner * b.pitch > NEAR),
     )  # fmt: skip
     return product, -(-units // per_chunk)
 

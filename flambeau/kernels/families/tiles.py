@@ -62,15 +62,18 @@ class Tiles:
         start: Sequence[Value],
         pitch: Any = 0,
         together: int = 1,
+        meanwhile: Callable[[Value], None] | None = None,
     ) -> tuple[Value, ...]:
         """``start`` and the products of ``rows`` rows of a factor with the panel's ``lines``: a register for each row and of ``span``.
 
-        A step of the loop takes so many lines ``together``.
+        A step of the loop takes so many lines ``together``; ``meanwhile(line)`` is done beside each.
         """
         k = self.k
 
         def add(at: Value, *total: Value) -> list[Value]:
             line, sums = self.line(panel, at, span, pitch), list(total)
+            if meanwhile is not None:
+                meanwhile(at)
             for row in range(rows):
                 scalar = k.splat(factor(row, at), self.lanes)
                 for v, value in enumerate(line):
