@@ -12,6 +12,7 @@ Arenas are made when there is no free one, so that any number of calls may be in
 
 from __future__ import annotations
 
+import ctypes
 import struct
 import time
 import weakref
@@ -398,6 +399,17 @@ def viewed(array: np.ndarray, place: Place) -> np.ndarray:
     if not place.offset and array.shape == place.shape and array.strides == place.strides and array.dtype == place.dtype:
         return array
     return array_at(address_of(array) + place.offset, place.shape, place.strides, place.dtype, array)
+
+
+def address_of_lists() -> int:
+    """Address of two words: the pool's function for lists of launches, and its first argument; zeros while there are none."""
+    return ctypes.addressof(pool.lists)
+
+
+def is_new_and_plain(place: Place) -> bool:
+    """Whether ``maker_of`` makes a row-major array, and takes no memory that was used before."""
+    dense = [step * place.dtype.itemsize for step in contiguous_strides(place.shape)]
+    return list(place.strides) == dense and extent(place.shape, place.strides, place.dtype.itemsize) < memory.SMALL
 
 
 def maker_of(place: Place) -> Callable[[], np.ndarray]:

@@ -97,6 +97,12 @@ def _declined(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return DECLINED
 
 
+def _made(program: Program, replays: int) -> Any:
+    from ._machine import made
+
+    return made(program, replays)
+
+
 class Compiled:
     """A function with its programs.
 
@@ -169,7 +175,7 @@ class Compiled:
             if result is AS_WRITTEN:
                 return self.function(*args, **kwargs)
             if result is not MISSED:
-                program.settle()
+                program.settle(_made)
                 self._put_first(program)
                 return result
             missed = program

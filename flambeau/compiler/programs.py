@@ -337,15 +337,16 @@ class Program:
         return "gradients are there, or are not there, where it was otherwise; or arguments share memory"
 
     # -- running ----------------------------------------------------------------------------------------------------------------
-    def settle(self) -> None:
-        """After a replay by Python: have machine code do the next ones. A table that was good for nothing is made anew, later and later."""
-        self._replayed += 1
-        if self._replayed < self._wait:
-            return
-        from .direct import made
+    def settle(self, made: Callable[[Program, int], Any]) -> None:
+        """After a replay by Python: have machine code do the next ones. A table that was good for nothing is made anew, later and later.
 
-        self.direct = made(self, self._replayed)
-        self._wait = max(2 * self._replayed, 32) if self.direct is not None else self._replayed + 16
+        Args:
+            made: function of a program and the number of its replays, see ``_machine``.
+        """
+        self._replayed += 1
+        if self._replayed >= self._wait:
+            self.direct = made(self, self._replayed)
+            self._wait = max(2 * self._replayed, 32) if self.direct is not None else self._replayed + 16
 
     def _prepare(self, given: Sequence[Tensor]) -> None:
         """Make what runs the segments; ``given`` are the tensors among the arguments of the last recording."""

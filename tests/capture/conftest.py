@@ -6,11 +6,11 @@ import os
 
 import pytest
 
-from flambeau.compiler import direct
+from flambeau.compiler import _machine
 
 
 @pytest.fixture(autouse=True)
 def _machine_code_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     if "FLAMBEAU_KERNELS_FROM" not in os.environ:
-        monkeypatch.setattr(direct, "SOON", 1)
-        monkeypatch.setattr(direct, "LATER", 1)
+        monkeypatch.setattr(_machine, "SOON", 1)
+        monkeypatch.setattr(_machine, "LATER", 1)

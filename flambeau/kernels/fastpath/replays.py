@@ -21,6 +21,7 @@ from typing import Any, Self
 import numpy as np
 
 from ...core import state
+from ...core.arrays.native import NoKernel
 from ...core.calls.machine_calls import DECLINED
 from ...core.storage import UntypedStorage
 from ...core.tape.node import Node
@@ -28,7 +29,7 @@ from ...core.tensor import Parameter, Tensor
 from ..compiler.language import Value
 from .code import FASTCALL, Code, Definition, kept, loaded
 from .forms import Form
-from .interpreter import BASE, FLAGS, api, half, interpreter, require, word
+from .interpreter import BASE, FLAGS, Unsupported, api, half, interpreter, require, word
 from .launches import GROUP, NO_COUNTER, SINGLE, address
 from .steps import Step
 
@@ -700,13 +701,14 @@ def writers() -> list[Callable[[Code], str]]:
 
 
 def addresses(compiles: bool = True) -> dict[str, int] | None:
-    """Addresses of ``replayed`` and of the handlers, by name.
+    """Addresses of ``replayed`` and of the handlers, by name; none where there is no machine code here.
 
     Args:
         compiles: whether to compile what is not on disk; None is the result where it is not there.
-    Raises:
-        Unsupported, NoKernel: there is no machine code here.
     """
-    _check_dictionaries()
-    found = loaded("compiled calls", writers()) if compiles else kept("compiled calls")
+    try:
+        _check_dictionaries()
+        found = loaded("compiled calls", writers()) if compiles else kept("compiled calls")
+    except (Unsupported, NoKernel, ImportError, OSError):  # no such interpreter, no compiler, no memory that may be executed
+        return {}
     return None if found is None else found[1]

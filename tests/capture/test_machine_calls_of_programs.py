@@ -13,7 +13,7 @@ import pytest
 import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau import nn
-from flambeau.compiler import direct
+from flambeau.compiler import _machine as direct
 from flambeau.core.arrays import native
 from flambeau.core.calls.machine_calls import CHOSEN, DECLINED
 from tests.helpers.threads import in_threads

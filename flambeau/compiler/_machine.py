@@ -8,7 +8,6 @@ values that are equal and not the same, options that were changed, plans that ha
 from __future__ import annotations
 
 import ast
-import ctypes
 import gc
 import struct
 import types
@@ -17,29 +16,27 @@ from typing import Any
 
 import numpy as np
 
-from ..capture.driver import KEPT, Arena, Plan, Step, is_alone, maker_of
+from ..capture.driver import KEPT, Arena, Plan, Step, address_of_lists, is_alone, is_new_and_plain, maker_of
 from ..capture.graph import before_writes
 from ..capture.lowering import Lowered
 from ..core import dtype as dtypes
-from ..core.arrays.native import NoKernel, switch
+from ..core.arrays.native import switch
 from ..core.calls.interruption import pass_on
 from ..core.calls.machine_calls import CHOSEN
 from ..core.settings import settings
-from ..core.shape import contiguous_strides
 from ..core.state import INFERENCE, changes
 from ..core.tensor import Parameter, Tensor, note_order, storage_of
-from ..kernels.compiler import memory
-from ..kernels.compiler.pool import pool
 from ..kernels.fastpath import launches, replays
 from ..kernels.fastpath.interpreter import Unsupported, interpreter, require, word
 from ..kernels.fastpath.steps import power_address
 from ..optim import optimizer as hooks
+from .programs import AS_WRITTEN, MISSED, REFUSED
 from .results import FreedBackward
 
 __all__ = ["Direct", "made"]
 
 SOON, LATER = 32, 500  # replays after which a table is made, and machine code is compiled for it
-_addresses: list[dict[str, int] | None] = []  # once they are known; None where there is no machine code
+_addresses: list[dict[str, int]] = []  # once they are known; empty where there is no machine code
 
 
 class _Unfit(Exception):
@@ -49,14 +46,11 @@ class _Unfit(Exception):
 def _found(compiles: bool) -> dict[str, int] | None:
     """Addresses of the handlers; None where there are none, or not without compiling them."""
     if not _addresses:
-        try:
-            found = replays.addresses(compiles)
-        except (Unsupported, NoKernel, ImportError, OSError):
-            found, compiles = None, True
-        if found is None and not compiles:
+        found = replays.addresses(compiles)
+        if found is None:
             return None
         _addresses.append(found)
-    return _addresses[0]
+    return _addresses[0] or None
 
 
 class Direct:
@@ -227,8 +221,6 @@ def _dictionary(it: Any) -> Any:
 # -- a call that Python does ------------------------------------------------------------------------------------------------------------
 def _asked(table: _Rows, program: Any) -> None:
     """The program's own ``run`` does the rest."""
-    from .programs import AS_WRITTEN, MISSED, REFUSED
-
     none = [AS_WRITTEN, MISSED, REFUSED]
     wanted = table.numbers([table.of(each) for each in none])
     table.put("result_asked", table.of(program.run), table.given, program.arguments.count, wanted, len(none))
@@ -298,14 +290,14 @@ def _launched(table: _Rows, program: Any) -> Plan:
     first, arena = table.place(plan.given + len(plan.fresh)), table.place()
     for i, place in enumerate(inputs):
         table.put("value_shared", place, first + i)
-    table.put("word_is_set", _address(pool.lists))
+    table.put("word_is_set", address_of_lists())
     table.put("arena_taken", table.of(plan.free), arena)
     for leaf in path.dropped:
         table.put("gradient_put", *table.tensor(leaf), 0)
     for i, new in enumerate(plan.fresh):
         _fresh(table, new, first + plan.given + i)
     arrays_and_more = plan.given + len(plan.fresh), 0 if again is None else table.of(again)
-    table.put("launched", arena, first, _address(pool.lists), interpreter().slot(Arena, "first"), *arrays_and_more)
+    table.put("launched", arena, first, address_of_lists(), interpreter().slot(Arena, "first"), *arrays_and_more)
     table.put("arena_back", table.of(plan.free), arena, KEPT)
     for each in steps:
         each.note()
@@ -320,9 +312,6 @@ def _launched(table: _Rows, program: Any) -> Plan:
         arrays.append(made[value] if value in made else _input(table, program, value, numbers, have))
     _end(table, program, arrays)
     return plan
-
-
-_address = ctypes.addressof  # of what lives as long as the process
 
 
 def _numbers(table: _Rows, program: Any) -> dict[Any, int]:
@@ -354,9 +343,7 @@ def _input(table: _Rows, program: Any, value: Any, numbers: dict[Any, int], have
 
 def _fresh(table: _Rows, place: Any, at: int) -> None:
     """A new array of a layout."""
-    dense = tuple([step * place.dtype.itemsize for step in contiguous_strides(place.shape)])
-    size = int(np.prod(place.shape, dtype=np.int64)) * place.dtype.itemsize
-    if place.strides == dense and size < memory.SMALL:
+    if is_new_and_plain(place):
         table.put("array_made", table.of(place.dtype), len(place.shape), table.numbers(place.shape), at)
     else:
         table.put("value_made", table.of(maker_of(place)), at)
