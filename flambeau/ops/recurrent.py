@@ -29,6 +29,7 @@ from ..core.calls.registry import composite, documented, op
 from ..core.state import grad_enabled
 from .dropout import dropout as drop
 from .joining import cat, stack
+from .linalg.products import linear
 
 Sizes = tuple[int, ...]
 # Multiply-adds of the state's products, four of which are an element's work; and a step takes NumPy's calls longer than a kernel's start.
@@ -838,6 +839,17 @@ def _one_step(cell: Cell, input: Any, states: Any, *parameters: Any) -> Any:
     return _layer(cell, input, states, (*parameters, None), (batch,), False)[1:]
 
 
+def _sum_of_one_step(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
+    """Both products of a plain cell, which is no more than them: two linear maps are quicker than a layer of one step.
+
+    Raises:
+        RuntimeError: batches of other sizes.
+    """
+    if input.shape[0] != hx.shape[0]:
+        raise RuntimeError(f"Input batch size {input.shape[0]} doesn't match hidden0 batch size {hx.shape[0]}")
+    return linear(input, w_ih, b_ih) + linear(hx, w_hh, b_hh)
+
+
 @composite(method=False, autocast={"cpu": "state", "cuda": "narrow"})
 def lstm_cell(input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Any:
     """One step of an LSTM.
@@ -906,7 +918,7 @@ def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: T
         >>> torch.rnn_tanh_cell(torch.tensor([[2.0]]), torch.tensor([[-2.0]]), torch.ones(1, 1), torch.ones(1, 1))  # tanh(2 - 2)
         tensor([[0.]])
     """
-    return _one_step(TANH, input, [hx], w_ih, w_hh, b_ih, b_hh)[0]
+    return _sum_of_one_step(input, hx, w_ih, w_hh, b_ih, b_hh).tanh()
 
 
 @composite(method=False, autocast="narrow")
@@ -927,4 +939,4 @@ def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: T
         >>> torch.rnn_relu_cell(torch.tensor([[2.0]]), torch.tensor([[5.0]]), torch.ones(1, 1), torch.ones(1, 1))
         tensor([[7.]])
     """
-    return _one_step(RELU, input, [hx], w_ih, w_hh, b_ih, b_hh)[0]
+    return _sum_of_one_step(input, hx, w_ih, w_hh, b_ih, b_hh).relu()

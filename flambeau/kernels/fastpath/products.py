@@ -142,7 +142,7 @@ def product(code: Code) -> str:
 def _rows_of(k: Product, a: Value, n: Value) -> tuple[Value, Value, tuple[Value, Value]]:
     """Rank of what must be rows of ``n`` elements each; the number of rows, and both steps."""
     rank, total = k.ndim(a), k.size(a)
-    k.require((rank > 0) & (rank <= _MOST_DIMS) & (total > 0) & (total < k.word(records.LIMIT)))
+    k.require((rank > 0) & (rank <= _MOST_DIMS) & (total > 0))
     k.require(k.load(k.dims(a), rank - 1, "i64").eq(n))
     m = total // n
 
@@ -224,7 +224,7 @@ def linear(code: Code) -> str:
 
     added = k.when(has_bias, row, lambda: k.null)
     k.case(k.size(a).eq(n) & (n * p >= k.word(_ROW)), lambda: k.large_row(a, w, added, k.ndim(a), bits))
-    k.case(k.size(a) >= k.word(records.LIMIT), lambda: k.many_rows(a, w, added, k.ndim(a), bits))
+    k.case(k.size(a) * p >= k.word(records.LIMIT), lambda: k.many_rows(a, w, added, k.ndim(a), bits))
     rank, m, (down, along) = _rows_of(k, a, n)
     place, loop, data, dtype = k.loop_for(k.dtype(a), (F32, F64))
     r, size, (across, inside) = k.new_array(dtype, rank, k.result_dims(a, rank, p)), k.item_size(dtype), k.steps(w)
@@ -266,8 +266,8 @@ def loops_are_dots() -> bool:
     return True
 
 
-def put_products(record: records.Record, op: Any) -> None:
-    """Tell how an operation multiplies matrices, and how far.
+def put_products(record: records.Record, op: Any, work: str | None = None) -> None:
+    """Tell how an operation multiplies matrices, and up to how much ``work`` (``Record.put_limit``).
 
     Raises:
         Unfit: the loops are others than those of the Python wrapper.
@@ -275,17 +275,17 @@ def put_products(record: records.Record, op: Any) -> None:
     if not loops_are_dots():
         raise records.Unfit(op.name)
     record.put_loops(np.matmul, _FLOATS)
-    record.put_limit(op)
+    record.put_limit(op, work=work)
 
 
-def of_products(op: Any) -> records.Record:
+def of_products(op: Any, work: str | None = None) -> records.Record:
     """The record of an operation that multiplies matrices, its bias added.
 
     Raises:
         Unfit: the loops are others than those of the Python wrapper.
     """
     record = records.of_views(op)
-    put_products(record, op)
+    put_products(record, op, work)
     for k, dtype in enumerate(_FLOATS):
         record.put_loop(SECOND + 2 * k, np.add, dtype)
     return record
@@ -304,7 +304,7 @@ def of_linear(op: Any) -> records.Record:
     """
     from ..families import gemm
 
-    record = of_products(op)
+    record = of_products(op, work="input.size * weight.shape[0]")
     least: int = vars(sys.modules[op.module])["_row_product"].part.threshold
     record.put(_ROW, max(least, min(gemm.LONG, gemm.SMALL)))
     put_pool(record, _POOL)

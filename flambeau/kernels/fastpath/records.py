@@ -155,14 +155,14 @@ class Record:
                 if not self.put_loop(first + 2 * (place * len(ufuncs) + which), ufunc, dtype):
                     raise Unfit(ufunc.__name__)
 
-    def put_limit(self, op: Op, most: int = 1 << 15) -> None:
-        """Put from how many elements of the first operand on there are other kernels.
+    def put_limit(self, op: Op, most: int = 1 << 15, work: str | None = None) -> None:
+        """Put from how much ``work`` on there are other kernels: an expression, or None for elements of the first operand.
 
         Raises:
-            Unfit: it is not its size that decides.
+            Unfit: it is not that which decides.
         """
         choice = host.choice_for(op)
-        if choice is not None and choice.work is not None:
+        if choice is not None and choice.work != work:
             raise Unfit(op.name)
         self.put(LIMIT, most if choice is None else min(most, choice.threshold))
 

@@ -436,7 +436,8 @@ def inner(input: Tensor, other: Tensor) -> Any:
 def _canonicalize_linear(input: Any, weight: Any, bias: Any) -> tuple[Any, ...]:
     if not input._array.ndim or not 0 < weight._array.ndim <= 2:
         raise RuntimeError(f"linear(): both arguments need to be at least 1D, but they are {input.ndim}D and {weight.ndim}D")
-    require_same_dtype(input, weight)
+    if bias is None or weight.ndim == 1:
+        require_same_dtype(input, weight)
     if weight.ndim == 1 and bias is not None and bias.ndim:
         raise RuntimeError(f"linear(): expected a 0-d bias for a weight of shape {list(weight.shape)}, got {list(bias.shape)}")
     if input.shape[-1] != weight.shape[-1]:
@@ -445,7 +446,10 @@ def _canonicalize_linear(input: Any, weight: Any, bias: Any) -> tuple[Any, ...]:
             raise RuntimeError(f"size mismatch, got input ({input.shape[0]}), mat ({sizes}), vec ({weight.shape[0]})")
         raise _mismatch(input, weight.t())
     if bias is not None:
-        require_same_dtype(input, bias)
+        for name, operand in (("self", bias), ("mat1", input)):
+            if operand.dtype is not weight.dtype:
+                names = f"{operand.dtype.legacy} and {weight.dtype.legacy}"
+                raise RuntimeError(f"{name} and mat2 must have the same dtype, but got {names}")
         target = (*input.shape[:-1], *weight.shape[:-1])
         if broadcast_or_none(tuple(bias.shape), target) != target:
             raise RuntimeError(
@@ -492,7 +496,7 @@ def _linear_weight_gradient(grad: Any, input: Any, weight_shape: Any) -> Any:
     **_of_matrices,
     namespace="nn.functional",
     canonicalize=_canonicalize_linear,
-    work="8 * input.size",
+    work="input.size * weight.shape[0] // 4",
     fast=_linear,
     fp_safe=True,
     node_name="AddmmBackward0",
