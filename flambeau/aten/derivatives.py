@@ -47,6 +47,7 @@ class Kernel:
 
     elementwise = together = False
     in_order = True
+    together = False
 
     def __init__(self, found: OpOverload, rules: dict[str, Callable[..., Any] | str]):
         schema = found._schema
