@@ -18,7 +18,8 @@ from ..compiler.language import ELEMENTS, Builder, Value, as_tuple
 from .recurrent_kernels import Backwards, Forwards, SlopeArguments, StepArguments, row_sums, whole_or_masked
 from .recurrent_operands import fit, program_of, sizes_of, table_of
 
-LITTLE = 1 << 18  # multiply-adds of one way: above this, launches for products and packed weights pay
+LITTLE = 1 << 20  # multiply-adds of one way: above this, launches for products and packed weights pay
+LIGHT = 1 << 18  # numbers in the weights: more of them are read by several threads
 WAYS = 4  # sums side by side, which do not wait for each other
 
 
@@ -209,7 +210,8 @@ def _shapes(
 ) -> tuple[int, ...] | None:
     """Sizes of a layer that goes this way, in the order of its records."""
     total, features, hidden = sum(sizes), input.shape[-1], states[0].shape[-1]
-    if not fit(cell, sizes, states, input, weight_ih, weight_hh) or not 0 < total * cell.gates * hidden * (features + hidden) <= LITTLE:
+    weights = cell.gates * hidden * (features + hidden)
+    if not fit(cell, sizes, states, input, weight_ih, weight_hh) or weights > LIGHT or not 0 < total * weights <= LITTLE:
         return None
     return features, total, len(sizes), sizes[0], hidden, sizes[0]
 
