@@ -9,7 +9,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from ..autograd.grad_mode import no_grad
 from ..core import dtype as dtypes
+from ..core.arrays import native
 from ..core.arrays.kinds import kind_of
 from ..core.calls.annotations import Tensor
 from ..core.calls.out import SILENT
@@ -773,7 +775,16 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     if size % 2:
         raise RuntimeError(f"Halving dimension must be even, but dimension {dim % input.ndim} is size {size}")
     _floats("glu_cpu", input._array)
-    return input.narrow(dim, 0, size // 2) * input.narrow(dim, size // 2, size // 2).sigmoid()
+    first, second = input.narrow(dim, 0, size // 2), input.narrow(dim, size // 2, size // 2)
+    if not input._requires_grad and _gated.part.pays((first, second)):  # type: ignore[attr-defined]
+        with no_grad():
+            return _gated(first, second)
+    return first * second.sigmoid()
+
+
+@native.part(None, work="first._array.size")
+def _gated(first: Any, second: Any) -> Any:
+    return first * second.sigmoid()
 
 
 # -- piecewise linear and quadratic units -----------------------------------------------------------------------------------------

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.grad_mode import no_grad
+from ..core.arrays import native
 from ..core.calls.casting import cast_array
 from ..core.calls.creation import Creation
 from ..core.calls.registry import factory
@@ -15,8 +17,23 @@ from ..core.tensor import wrap
 from .ranges import progression
 
 
-def _window(new: Creation, length: Any, periodic: bool, step: float, values: Callable[[Any], Any]) -> Any:
-    """A window of ``length`` points: ``values(step i / n)`` over i = 0 .. length - 1, n being the number of intervals.
+@native.part(None, work="x._array.size")
+def _triangle(x: Any) -> Any:
+    return 1 - (x - 1).abs()
+
+
+@native.part(None, work="angle._array.size")
+def _raised_cosine(angle: Any, alpha: float, beta: float) -> Any:
+    return alpha - beta * angle.cos()
+
+
+@native.part(None, work="angle._array.size")
+def _blackman(angle: Any) -> Any:
+    return 0.42 - 0.5 * angle.cos() + 0.08 * (2 * angle).cos()
+
+
+def _window(new: Creation, length: Any, periodic: bool, step: float, values: Callable[..., Any], *numbers: float) -> Any:
+    """A window of ``length`` points: ``values(step i / n, *numbers)`` over i = 0 .. length - 1, n being the number of intervals.
 
     Small ones are computed in float64, large ones by kernels in their own dtype, as PyTorch does.
 
@@ -36,8 +53,9 @@ def _window(new: Creation, length: Any, periodic: bool, step: float, values: Cal
     if kind.is_complex:
         if new.where.type != "meta":
             raise NotImplementedError(f"\"arange_cpu\" not implemented for '{kind.legacy}'")
-        return cast_array(values(wrap(np.arange(length, dtype=np.float64) * step))._array, kind)
-    return cast_array(values(wrap(as_constant(progression(kind.numpy, length, -0.0, step, None))))._array, kind)
+        return cast_array(values(wrap(np.arange(length, dtype=np.float64) * step), *numbers)._array, kind)
+    with no_grad():  # large ones are one kernel, as long as nothing could be recorded
+        return cast_array(values(wrap(as_constant(progression(kind.numpy, length, -0.0, step, None))), *numbers)._array, kind)
 
 
 @factory()
@@ -58,7 +76,7 @@ def bartlett_window(new: Creation, window_length: int, periodic: bool = True) ->
         >>> torch.bartlett_window(4), torch.bartlett_window(5, periodic=False)
         (tensor([0.0000, 0.5000, 1.0000, 0.5000]), tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000]))
     """
-    return _window(new, window_length, periodic, 2.0, lambda x: 1 - (x - 1).abs())
+    return _window(new, window_length, periodic, 2.0, _triangle)
 
 
 @factory()
@@ -78,7 +96,7 @@ def blackman_window(new: Creation, window_length: int, periodic: bool = True) ->
         tensor([0.3400, 1.0000, 0.3400])
     """
 
-    return _window(new, window_length, periodic, 2 * np.pi, lambda angle: 0.42 - 0.5 * angle.cos() + 0.08 * (2 * angle).cos())
+    return _window(new, window_length, periodic, 2 * np.pi, _blackman)
 
 
 @factory()
@@ -98,7 +116,7 @@ def hamming_window(new: Creation, window_length: int, periodic: bool = True, alp
         >>> torch.hamming_window(5, periodic=False)
         tensor([0.0800, 0.5400, 1.0000, 0.5400, 0.0800])
     """
-    return _window(new, window_length, periodic, 2 * np.pi, lambda angle: alpha - beta * angle.cos())
+    return _window(new, window_length, periodic, 2 * np.pi, _raised_cosine, alpha, beta)
 
 
 @factory()
@@ -117,7 +135,7 @@ def hann_window(new: Creation, window_length: int, periodic: bool = True) -> Any
         >>> torch.hann_window(4), torch.hann_window(5, periodic=False)
         (tensor([0.0000, 0.5000, 1.0000, 0.5000]), tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000]))
     """
-    return _window(new, window_length, periodic, 2 * np.pi, lambda angle: 0.5 - 0.5 * angle.cos())
+    return _window(new, window_length, periodic, 2 * np.pi, _raised_cosine, 0.5, 0.5)
 
 
 @factory()

@@ -355,27 +355,26 @@ def _joined(arrays: Sequence[np.ndarray], sizes: Sequence[int], dim: int, places
             copy(array, result[(slice(None),) * dim + (place,)])
         return result
     unit = math.gcd(8, entry * math.gcd(*sizes))
-    table = np.zeros((len(arrays), 5), np.int64)
-    table[:, 0] = list(map(id, arrays))
-    table[:, 2] = table[:, 3] = lengths = np.array(sizes) * entry // unit
-    place = int(lengths.sum())
-    table[:, 4] = lengths.cumsum() - lengths
-    rows, limit = math.prod(result.shape[:dim]), CHUNK // unit
-    if lengths.max() > 2 * limit:
-        table = _divided(table, limit)
-    count = len(table)
+    which, table = _parts(tuple([size * entry // unit for size in sizes]), CHUNK // unit)
+    table, rows = table.copy(), math.prod(result.shape[:dim])
+    table[:, 0] = np.array(list(map(id, arrays)))[which]
+    count, pitch = len(table), result.shape[dim] * entry // unit
     units = rows * count
     per = max(1, units * CHUNK // max(result.nbytes, 1))
-    join(f"u{8 * unit}")(-(-units // per), id(result), id(table), count, place, units, per)
+    join(f"u{8 * unit}")(-(-units // per), id(result), id(table), count, pitch, units, per)
     return result
 
 
-def _divided(table: np.ndarray, limit: int) -> np.ndarray:
-    """Parts of at most ``limit`` elements."""
-    parts = []
-    for source, _, length, pitch, place in table.tolist():
-        parts += [(source, start, min(limit, length - start), pitch, place + start) for start in range(0, length, limit)]
-    return np.array(parts, np.int64)
+@lru_cache(maxsize=128)
+def _parts(lengths: tuple[int, ...], limit: int) -> tuple[np.ndarray, np.ndarray]:
+    """The array, and the row of ``join``'s table but for the array's id, of each part; long ones are divided into ``limit`` elements."""
+    rows, place = [], 0
+    for number, length in enumerate(lengths):
+        most = limit if max(lengths) > 2 * limit else max(length, 1)
+        rows += [(number, start, min(most, length - start), length, place + start) for start in range(0, length, most) or (0,)]
+        place += length
+    table = np.array(rows, np.int64)
+    return table[:, 0].copy(), table
 
 
 @native("cat")

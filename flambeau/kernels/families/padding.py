@@ -12,18 +12,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.arrays.copies import contiguous
+from ...core.arrays.copies import contiguous, fill as fill_array
 from ...core.arrays.native import native
 from ...core.arrays.padding import places_of, sides_of
 from ...core.layout import is_channels_last
 from ..compiler.build import kernel
 from ..compiler.language import ELEMENTS, Builder, Value
 from ..compiler.memory import empty
-from .copies import copy_row
+from .copies import able, copy, copy_row
 
 _CHUNK = 1 << 15  # elements
 
@@ -107,7 +108,8 @@ class _Rows(NamedTuple):
     middle: list[int]  # of a row, which is copied as it is: where it begins in the row, where in the padded row, its length
 
 
-def _rows_of(sizes: Sequence[int], pad: Any, mode: str) -> _Rows:
+@lru_cache(maxsize=256)
+def _rows_of(sizes: tuple[int, ...], pad: tuple[int, ...], mode: str) -> _Rows:
     """The padding of arrays of ``sizes``."""
     before, after = sides_of(pad, len(sizes))
     more = 3 - len(before)
@@ -160,7 +162,7 @@ def pad_by_copy(input: np.ndarray, pad: Sequence[int], mode: str) -> np.ndarray 
     before, after = sides_of(pad, input.ndim)
     if not any(pad) or len(before) > 3 or is_channels_last(input):
         return None
-    made, lead = _extended(input, _rows_of(input.shape, pad, mode)), input.ndim - len(before)
+    made, lead = _extended(input, _rows_of(input.shape, tuple(pad), mode)), input.ndim - len(before)
     spatial = [n + low + high for n, low, high in zip(input.shape[lead:], before, after, strict=True)]
     return None if made is None else made.reshape(*input.shape[:lead], *spatial)
 
@@ -172,5 +174,23 @@ def pad_by_copy_backward(grad_output: np.ndarray, pad: Sequence[int], mode: str)
         return None
     lead = grad_output.ndim - len(before)
     held = [n - low - high for n, low, high in zip(grad_output.shape[lead:], before, after, strict=True)]
-    made = _folded_back(grad_output, _rows_of(held, pad, mode))
+    made = _folded_back(grad_output, _rows_of(tuple(held), tuple(pad), mode))
     return None if made is None else made.reshape(*grad_output.shape[:lead], *held)
+
+
+@native("constant_pad_nd")
+def constant_pad_nd(input: np.ndarray, pad: Sequence[int], value: Any = 0) -> np.ndarray | None:
+    """The padding is written by itself: what is copied is written once."""
+    before, after = sides_of(pad, input.ndim)
+    if not able(input) or not input.flags.c_contiguous or min(pad, default=0) < 0 or not any(pad) or is_channels_last(input):
+        return None
+    lead = input.ndim - len(before)
+    sizes = list(zip(input.shape[lead:], before, after, strict=True))
+    result = empty((*input.shape[:lead], *[low + size + high for size, low, high in sizes]), input.dtype)
+    inside = tuple([slice(low, low + size) for size, low, _ in sizes])
+    for k, (size, low, high) in enumerate(sizes):
+        for side, many in ((slice(None, low), low), (slice(low + size, None), high)):
+            if many:
+                fill_array(result[(..., *inside[:k], side, *[slice(None)] * (len(sizes) - 1 - k))], value)
+    copy(input, result[(..., *inside)])
+    return result
