@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtype as dtypes
+from ..core.arrays.copies import limits, zeros
 from ..core.arrays.kinds import kind_of
 from ..core.calls.annotations import Tensor
 from ..core.calls.casting import opmath
@@ -369,27 +370,37 @@ def embedding_bag(
             f"{weight.type()} does not equal {per_sample_weights.type()} (while checking arguments for embedding_bag)"
         )
     indices, bounds = bags_of(input._array, offsets, include_last_offset)
-    if indices.size and (outside := (indices < 0) | (indices >= weight.shape[0])).any():
-        wrong = indices[outside][0]
-        raise RuntimeError(f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {wrong} of {weight.shape[0]}")
+    if indices.size:
+        low, high = limits(indices)
+        if low < 0 or high >= weight.shape[0]:
+            wrong = indices[(indices < 0) | (indices >= weight.shape[0])][0]
+            raise RuntimeError(f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {wrong} of {weight.shape[0]}")
     padding = -1 if padding_idx is None else _row_of(padding_idx, weight.shape[0])
     if max_norm is not None:
         embedding_renorm_(weight, input, max_norm, norm_type)
-    lengths = np.diff(bounds)
-    keep = (indices != padding) & (np.arange(indices.size) < bounds[-1])
-    bag = np.arange(lengths.size).repeat(lengths)
-    bag = np.append(bag, np.zeros(indices.size - bag.size, bag.dtype))[keep]
-    counts = np.bincount(bag, minlength=lengths.size)
+    keep, bag, counts = _in_bags(indices, bounds, padding)
     if mode != "max" and per_sample_weights is None and not sparse and weight.__class__ not in wrappers and _is_plain(weight._array):
-        sums = bag_sums(weight, wrap(indices[keep]), np.append(0, counts.cumsum()), bag, scale_grad_by_freq)
+        sums = bag_sums(weight, wrap(indices if keep is None else indices[keep]), np.append(0, counts.cumsum()), bag, scale_grad_by_freq)
     else:
-        rows = embedding(weight, wrap(indices[keep]), -1, scale_grad_by_freq, sparse)
+        rows = embedding(weight, wrap(indices if keep is None else indices[keep]), -1, scale_grad_by_freq, sparse)
         if mode == "max":
             return _bag_maxima(rows, bag, counts)
         if per_sample_weights is not None:
-            rows = rows * per_sample_weights.reshape(-1)[wrap(np.flatnonzero(keep))].unsqueeze(1)
-        sums = rows.new_zeros((lengths.size, rows.shape[1])).index_add(0, wrap(bag), rows)
+            factors = per_sample_weights.reshape(-1)
+            rows = rows * (factors if keep is None else factors[wrap(np.flatnonzero(keep))]).unsqueeze(1)
+        sums = rows.new_zeros((counts.size, rows.shape[1])).index_add(0, wrap(bag), rows)
     return sums if mode == "sum" else sums / wrap(np.maximum(counts, 1).astype(sums._array.dtype)[:, None])
+
+
+def _in_bags(indices: np.ndarray, bounds: np.ndarray, padding: int) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:
+    """Mask of the indices that count (None: all do), the bag that each of these is in, and how many there are in each bag."""
+    lengths = np.diff(bounds)
+    bag = np.arange(lengths.size).repeat(lengths)
+    if padding < 0 and bag.size == indices.size:
+        return None, bag, lengths
+    keep = (indices != padding) & (np.arange(indices.size) < bounds[-1])
+    bag = np.append(bag, np.zeros(indices.size - bag.size, bag.dtype))[keep]
+    return keep, bag, np.bincount(bag, minlength=lengths.size)
 
 
 def _bags_without_values(input: Any, weight: Any, offsets: Any, per_sample_weights: Any, include_last_offset: bool) -> Any:
@@ -438,14 +449,15 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         return np.zeros((*tensor.shape, num_classes), np.int64)
-    if tensor.min() < 0:
+    low, high = limits(tensor)
+    if low < 0:
         raise RuntimeError("Class values must be non-negative.")
     if num_classes == -1:
-        num_classes = int(tensor.max()) + 1
+        num_classes = int(high) + 1
     if num_classes < 1:
         raise RuntimeError(f"num_classes should be positive, got {num_classes}")
-    if tensor.max() >= num_classes:
+    if high >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
-    encoded = np.zeros((product(tensor.shape), num_classes), np.int64)
+    encoded = zeros((product(tensor.shape), num_classes), np.int64)
     encoded[np.arange(encoded.shape[0]), tensor.reshape(-1)] = 1
     return encoded.reshape(*tensor.shape, num_classes)
