@@ -87,3 +87,20 @@ def test_counts_of_places(weights):
             wanted = np.bincount(at, given.astype(np.float64), most)
             np.testing.assert_allclose(histograms.weighted_counts(at, given, most), wanted, rtol=1e-12, atol=1e-12)
     assert histograms.counts(at, 1 << 20) is None
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.complex128])
+def test_entries_that_are_put_at_indices(dtype):
+    rng = np.random.default_rng(5)
+    x = guarded((rng.standard_normal((5, 40, 83)) * 9).astype(dtype))
+    for dim in (0, 1):
+        at = guarded(rng.integers(0, x.shape[dim], 30))
+        source = guarded((rng.standard_normal((*x.shape[:dim], 30, *x.shape[dim + 1 :])) * 9).astype(dtype))
+        wanted = x.copy()
+        for i, place in enumerate(at):  # of those that repeat the last one counts
+            wanted[(slice(None),) * dim + (place,)] = source[(slice(None),) * dim + (i,)]
+        np.testing.assert_array_equal(places.index_copy(x, dim, at, source), wanted)
+        wanted[(slice(None),) * dim + (at,)] = 7
+        np.testing.assert_array_equal(places.index_fill(wanted, dim, at - x.shape[dim], 7), wanted)
+        np.testing.assert_array_equal(places.index_fill(x, dim, at, np.array(7, dtype))[(slice(None),) * dim + (at,)] == 7, True)
+    assert places.index_copy(x, 2, at, np.zeros((5, 40, 30), dtype)) is None  # rows of one element
