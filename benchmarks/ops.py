@@ -380,20 +380,20 @@ REASONS: dict[str, str] = {
     "passes over a few megabytes, hundredths of a millisecond, as quick as memory": r"""
         addcmul|clamp_max|special\.round|nan_to_num|angle|rad2deg|(ones|zeros|full)(_like)?\(.*|fill\(.*|outer\(.*|addr\(.*|
         F\.prelu\(.*|relu|addcdiv|(nn\.functional\.)?hardswish|
-        bitwise_and|clamp_min|complex|flip(lr|ud)\(.*|roll\(.*|cat\(.*|vstack\(.*|F\.pad\(.*|eye\(.*|
+        bitwise_and|clamp_min|complex|flip(lr|ud)\(.*|roll\(.*|eye\(.*|
         flip\(.*|rot90\(.*|slice_scatter\(.*|constant_pad_nd\(.*|diag(flat|_embed)?\(row\)|v?dot\(.*|
         index_select\(x,\ 0,\ rows\)|var\(x,\ 1\)|
         (topk\(x,\ 10|kthvalue\(x,\ n\ //\ 10|median\(x,\ 1)\)\[0\]""",
     "conjugated by a copy, where PyTorch notes it down": r"conj\(z\)\.clone\(\)",
-    "one thread of NumPy's": r"""bincount\(.*|arange\(.*|unique\(long_vector.*|linalg\.matmul\(small,\ vectors.*|masked_select\(.*|
+    "one thread of NumPy's": r"""isreal|arange\(.*|unique\(long_vector.*|linalg\.matmul\(small,\ vectors.*|
         kthvalue\(vector.*|topk\(vector.*|index_put\(.*""",
-    "several passes, where PyTorch has one loop": r"""unique_consecutive\(.*|x\[mask\]|vander\(.*|corrcoef\(.*|
-        gradient\(.*|scatter_reduce\(x,\ 0,.*mean.*|masked_scatter\(.*|F\.cosine_embedding_loss\(.*|F\.grid_sample\(.*reflection.*|
-        repeat_interleave\(.*|unravel_index\(.*""",
+    "several passes, where PyTorch has one loop": r"""vander\(.*|cov\(.*|corrcoef\(.*|x\.t\(\)\ \+\ y|
+        gradient\(.*|scatter_reduce\(x,\ 0,.*mean.*|F\.cosine_embedding_loss\(.*|F\.grid_sample\(.*reflection.*|
+        repeat_interleave\(.*""",
+    "longer polynomials, for smaller errors": "erfc|tan",
     "as quick in another run, PyTorch's own time varying by two": r"sort\((long|wide)_vector\)\[0\]",
     "element by element, each index checked": r"gather\(.*|scatter_add\(.*|index_(select|add)\(x,\ 1,.*",
     "whole rows are sorted": r"topk\(x,\ n\ //\ 10\)",
-    "a product with ones, the rows' numbers made first": r"F\.embedding_bag\(.*",
     "tables of the transposed resampling are made in each call, and the dimensions are done one after the other": r"F\.interpolate\(.*",
 }
 

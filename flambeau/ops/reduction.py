@@ -653,8 +653,12 @@ def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
 # -- logsumexp --------------------------------------------------------------------------------------------------------------------
 def _logsumexp_gradient(grad: Any, input: Any, result: Any, dim: Any, keepdim: bool) -> Any:
     ndim = input.ndim
-    result = kept(result, dim, keepdim, ndim)
-    return kept(grad, dim, keepdim, ndim) * (input - result).exp().conj()
+    return _shares_of(kept(grad, dim, keepdim, ndim), input, kept(result, dim, keepdim, ndim))
+
+
+@native.part(None, work="input._array.size")
+def _shares_of(grad: Any, input: Any, result: Any) -> Any:
+    return grad * (input - result).exp().conj()
 
 
 @op(

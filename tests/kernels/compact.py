@@ -262,6 +262,12 @@ def _selection() -> Any:
     ranked = torch.randint(0, 40, (9000,)).sort()[0]
     results = [x.masked_select(mask), x.masked_scatter(mask, x + 1), mask.nonzero(), mask.reshape(-1).nonzero(), x[at, at], x.take(at)]
     results += torch.unique_consecutive(ranked, return_inverse=True, return_counts=True)
+    results += [
+        x.index_copy(0, at.abs().unique(), x[: len(at.abs().unique())] + 1),
+        x.index_fill(0, at, 2.0),
+        torch.linalg.cross(x[:, :3], x[:, 3:6]),
+    ]
+    results += [F.adaptive_avg_pool1d(x.reshape(2, 5, 630), 4), F.pad(x, (1, 2)), F.glu(x)]
     return [*results, ranked.bincount(), ranked.bincount(ranked * 0.5), torch.div(ranked * 7, 3, rounding_mode="floor")]
 
 

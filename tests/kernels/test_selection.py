@@ -1,4 +1,4 @@
-"""What masks choose, runs of equal elements, and elements at several index arrays, against NumPy."""
+"""What masks choose, runs of equal elements, elements at several index arrays, and triples of elements, against NumPy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
-from flambeau.kernels.families import histograms, places, selection
+from flambeau.kernels.families import histograms, matrices, places, selection
 
 from .guard import guarded
 
@@ -104,3 +104,14 @@ def test_entries_that_are_put_at_indices(dtype):
         np.testing.assert_array_equal(places.index_fill(wanted, dim, at - x.shape[dim], 7), wanted)
         np.testing.assert_array_equal(places.index_fill(x, dim, at, np.array(7, dtype))[(slice(None),) * dim + (at,)] == 7, True)
     assert places.index_copy(x, 2, at, np.zeros((5, 40, 30), dtype)) is None  # rows of one element
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_vector_products_of_triples(dtype):
+    rng = np.random.default_rng(6)
+    for count in (1, 15, 16, 17, 9001):
+        a, b = (guarded(rng.standard_normal((count, 3)).astype(dtype), count % 2 == 0) for _ in range(2))
+        (ax, ay, az), (bx, by, bz) = a.T, b.T
+        wanted = np.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], 1)
+        np.testing.assert_array_equal(matrices.cross(a, b), wanted)  # each product is rounded
+    assert matrices.cross(a, b, 0) is None and matrices.cross(a, b[:1]) is None

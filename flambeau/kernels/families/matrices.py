@@ -1,4 +1,4 @@
-"""Triangles of matrices, row by row, and products of all elements of two vectors."""
+"""Triangles of matrices, row by row, products of all elements of two vectors, and vector products of triples."""
 
 from __future__ import annotations
 
@@ -118,3 +118,62 @@ def dot(input: np.ndarray, other: np.ndarray) -> np.ndarray | None:
     parts = np.empty(-(-input.size // _BLOCK), input.dtype)
     dots_of_blocks(FLOATS[input.dtype])(parts.size, id(input), id(other), id(parts), input.size)
     return np.asarray(parts.sum(dtype=np.float64), input.dtype)
+
+
+# -- triples ------------------------------------------------------------------------------------------------------------------------------
+def _apart(k: Builder, registers: list[Value], place: int) -> Value:
+    """Of triples that lie side by side in three registers, the elements at one place."""
+    lanes = registers[0].lanes
+    wanted = [3 * i + place for i in range(lanes)]
+    low = k.shuffle(registers[0], [at if at < 2 * lanes else 0 for at in wanted], registers[1])
+    return k.shuffle(low, [i if at < 2 * lanes else at - lanes for i, at in enumerate(wanted)], registers[2])
+
+
+def _side_by_side(k: Builder, parts: list[Value], register: int) -> Value:
+    """One of the three registers in which triples lie side by side."""
+    lanes = parts[0].lanes
+    wanted = [divmod(at, 3) for at in range(register * lanes, (register + 1) * lanes)]
+    low = k.shuffle(parts[0], [i + lanes * (place == 1) if place < 2 else 0 for i, place in wanted], parts[1])
+    return k.shuffle(low, [lanes + i if place == 2 else at for at, (i, place) in enumerate(wanted)], parts[2])
+
+
+def _vector_product(a: list[Value], b: list[Value]) -> list[Value]:
+    return [a[(i + 1) % 3] * b[(i + 2) % 3] - a[(i + 2) % 3] * b[(i + 1) % 3] for i in range(3)]
+
+
+@kernel
+def cross_triples(k: Builder, element: str) -> None:
+    """``result = x`` cross ``y`` of triples that lie side by side."""
+    x, y, result, count, span = k.array(), k.array(), k.array(), k.integer(), k.integer()
+    lanes = k.lanes(element)
+
+    def some(i: Value) -> None:
+        a, b = ([k.load(array, i * 3 + r * lanes, element, lanes) for r in range(3)] for array in (x, y))
+        product = _vector_product(*[[_apart(k, registers, place) for place in range(3)] for registers in (a, b)])
+        for register in range(3):
+            k.store(_side_by_side(k, product, register), result, i * 3 + register * lanes, element)
+
+    def one(i: Value) -> None:
+        a, b = ([k.load(array, i * 3 + place, element) for place in range(3)] for array in (x, y))
+        for place, value in enumerate(_vector_product(a, b)):
+            k.store(value, result, i * 3 + place, element)
+
+    def chunk(c: Value) -> None:
+        start, stop = c * span, k.least((c + 1) * span, count)
+        whole = stop - (stop - start) % lanes
+        k.loop(start, whole, some, step=lanes)
+        k.loop(whole, stop, one)
+
+    k.for_chunks(chunk)
+
+
+@native("linalg.cross")
+def cross(input: np.ndarray, other: np.ndarray, dim: int = -1) -> np.ndarray | None:
+    """Triples along the last dimension; along others, or broadcast, the reference's."""
+    element = FLOATS.get(input.dtype)
+    if element is None or other.dtype != input.dtype or input.shape != other.shape or dim not in (-1, input.ndim - 1) or not input.size:
+        return None
+    x, y, count = contiguous(input), contiguous(other), input.size // 3
+    result, span = empty(input.shape, input.dtype), _BLOCK // 2
+    cross_triples(element)(-(-count // span), id(x), id(y), id(result), count, span)
+    return result

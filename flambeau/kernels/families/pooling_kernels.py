@@ -110,8 +110,15 @@ def pool_planes(k: Builder, element: str, way: str, stride: int) -> None:
             def column(c: Value) -> list[Value]:
                 return [k.load(from_, c, stored) for from_, stored in zip(row, elements, strict=True)]
 
-            more = k.loop(start + w.rate_x, stop, lambda c, *kept: combined(k, kept, column(c)), step=w.rate_x, carried=column(start))
-            finish(more, at)
+            def short() -> tuple[Value, ...]:
+                return as_tuple(
+                    k.loop(start + w.rate_x, stop, lambda c, *kept: combined(k, kept, column(c)), step=w.rate_x, carried=column(start))
+                )
+
+            is_long = (stop - start >= 4 * lanes) & w.rate_x.eq(1)
+            finish(
+                short() if way == "place" else k.when(is_long, lambda: _of_neighbours(k, row[0], element, start, stop, combined), short), at
+            )
 
         def unrolled(at: Value, lanes: int) -> None:
             start, _ = horizontal(at)
@@ -139,6 +146,19 @@ def pool_planes(k: Builder, element: str, way: str, stride: int) -> None:
         k.loop(*a.units.of_chunk(k, c), lambda u: unit(u, row))
 
     k.for_chunks(chunk)
+
+
+def _of_neighbours(k: Builder, row: Value, element: str, start: Value, stop: Value, combined: Any) -> Value:
+    """Many neighbours combined to one: a register at a time, and what remains one by one."""
+    lanes = k.lanes(element)
+    end = stop - ((stop - start) & (lanes - 1))
+
+    def more(c: Value, kept: Value) -> Any:
+        return combined(k, [kept], [k.load(row, c, element, kept.lanes)])
+
+    kept = k.loop(start + lanes, end, more, step=lanes, carried=[k.load(row, start, element, lanes)])
+    result: Value = k.loop(end, stop, more, carried=[k.fold(kept, lambda x, y: combined(k, [x], [y])[0])])
+    return result
 
 
 def _first_of_two(k: Builder, kept: Any, other: Any) -> tuple[Value, Value]:
