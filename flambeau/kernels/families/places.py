@@ -1,7 +1,7 @@
 """Elements at several index arrays, one for each of the leading dimensions; entries of a dimension that are put at indices.
 
-Several index arrays become one of places in row-major order. For what is put, a table says of each entry of the result where it comes from, so
-that each is written once, and of indices that repeat the last one counts.
+Several index arrays become one of places in row-major order. For what is put, a table says of each entry of the result where it comes
+from, so that each is written once, and of indices that repeat the last one counts.
 """
 
 from __future__ import annotations
