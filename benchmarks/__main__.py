@@ -15,7 +15,7 @@ from .measuring import set_threads
 NAMES = (
     *("overhead", "kernels", "convolution", "training", "inference", "attention", "recurrent", "optimizers", "ops"),
     *("vision", "coldstart", "scaling", "startup", "loader", "leak", "transforms", "func", "autocast", "compile", "distributed"),
-    *("sharding", "families", "takeover"),
+    *("sharding", "families", "takeover", "quantization"),
 )
 
 

@@ -25,6 +25,7 @@ from benchmarks import (
     measuring,
     ops,
     optimizers,
+    quantization,
     recurrent,
     report,
     scaling,
@@ -38,7 +39,7 @@ from flambeau.core.calls.registry import entries
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parent.parent
-LARGE = (kernels, convolution, training, inference, recurrent, scaling)
+LARGE = (kernels, convolution, training, inference, recurrent, scaling, quantization)
 # Of curves that run over four decades, the largest sizes give nothing that the others do not.
 LARGEST = {curve.case(curve.sizes[-1]).key for curve in scaling.CURVES}
 SHORT = [case for case in attention.CASES if case.name.startswith(("64 tokens, 4", "0.8M"))]
@@ -67,6 +68,7 @@ def test_cases_have_names_of_their_own():
         (training, 8),
         (inference, 6),
         (optimizers, 18),
+        (quantization, 24),
         (recurrent, 20),
         (scaling, 25),
         (attention, 50),

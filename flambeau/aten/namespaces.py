@@ -93,6 +93,8 @@ class _Ops:
         """
         if name == "aten":
             return self.namespace(name)
+        if name in _FILLED:
+            return self.show(name)
         if name.startswith("__") or importlib.util.find_spec(f"{_operations.__name__}.{name}") is not None:
             raise AttributeError(f"module '{_operations.__name__}' has no attribute '{name}'")
         return self.namespace(name)

@@ -12,11 +12,11 @@ import numpy as np
 
 from ..core import dtype as dtypes
 from ..core.arrays.panels import PackedLinear
-from ..core.calls.registry import primitive
 from ..core.protocols.quantized import QuantizedTensor
 from ..core.quantizer import Quantizer, per_channel_affine, per_tensor_affine
 from ..core.state import thread
 from ..core.tensor import Tensor, wrap
+from ..ops.integer_products import quantized_linear, quantized_linear_dynamic
 from .overloads import OpOverload, OpOverloadPacket, _OpNamespace, overridden
 from .schema import parse_schema
 
@@ -158,7 +158,7 @@ def _dynamic(name: str, relu: bool) -> Any:
         _on_plain(name, X, False)
         _fits(X, layer)
         _require(X.dtype is dtypes.float32, f"expected scalar type Float but found {X.dtype.legacy}")
-        return primitive("_quantized_linear_dynamic").wrapper(X, layer, reduce_range, relu)
+        return quantized_linear_dynamic(X, layer, reduce_range, relu)
 
     return run
 
@@ -170,7 +170,7 @@ def _static(name: str, relu: bool) -> Any:
         _require(X.dtype is dtypes.quint8, f"Expected input data type QUInt8 but got {X.dtype.legacy}")
         _fits(X, layer)
         scale, zero, out_scale, out_zero = X.q_scale(), X.q_zero_point(), float(Y_scale_i), int(Y_zero_point_i)
-        made = primitive("_quantized_linear").wrapper(X._inner, layer, scale, zero, out_scale, out_zero, relu)
+        made = quantized_linear(X._inner, layer, scale, zero, out_scale, out_zero, relu)
         return QuantizedTensor(made, Quantizer(per_tensor_affine, dtypes.quint8, out_scale, out_zero))
 
     return run

@@ -250,6 +250,7 @@ def weights_of(packed: np.ndarray, group: int, scales: np.ndarray) -> np.ndarray
     name="_quantized_linear_dynamic",
     grad=_no_derivative("linear_dynamic"),
     aten=None,
+    fast=True,
     work="input.size * packed.panels.n // 16",
     meta=lambda new, input, packed, reduce_range, relu: new((*input.shape[:-1], packed.panels.n), np.float32),
 )
@@ -288,6 +289,7 @@ def _extremes(x: np.ndarray) -> tuple[float, float]:
     name="_quantized_linear",
     grad=None,
     aten=None,
+    fast=True,
     work="input.size * packed.panels.n // 16",
     meta=lambda new, input, packed, *rest: new((*input.shape[:-1], packed.panels.n), np.uint8),
 )

@@ -18,7 +18,7 @@ from ...core.arrays.native import native
 from ...core.calls.casting import opmath
 from ..compiler.arguments import Array, Integer, Record
 from ..compiler.build import kernel
-from ..compiler.language import ELEMENTS, Builder, Value, as_tuple
+from ..compiler.language import ELEMENTS, SIZES, Builder, Value, as_tuple
 from ..compiler.memory import empty
 from . import gemm
 from .products import by_powers, for_units
@@ -149,6 +149,7 @@ class _Groups:
 
         def group(g: Value, *total: Value) -> list[Value]:
             start = g * o.group
+            self._fetch((g + 1) * o.n + j)
             parts = as_tuple(k.loop(start, start + o.group, several, step=together, carried=zeros * together))
             part = [sum(parts[at + size :: size], parts[at]) for at in range(size)]
             pairs = [self._scales(g * o.n + column) for column in columns]
@@ -163,6 +164,13 @@ class _Groups:
         total = as_tuple(k.loop(0, o.inner // o.group, group, carried=zeros))
         for at, value in enumerate(total):
             k.store(value, o.c, (i + at // 4) * o.n + columns[at % 4], self.element)
+
+    def _fetch(self, at: Value) -> None:
+        """Ask for the next group's scales, which lie a whole row of ``scales`` further on: no processor guesses that."""
+        k, per_line = self.k, 64 // SIZES[self.element]
+        for first in (0, 2 * HALF):  # rows of weights, and those 32 further on
+            for line in range(0, 4 * self.lanes, per_line):
+                k.prefetch(self.o.scales, at * 2 + (first + line), self.element)
 
     def _scales(self, at: Value) -> tuple[Value, Value]:
         """Scales and zeros of neighbouring rows of weights, which lie in turns."""
