@@ -430,7 +430,13 @@ def _integer_products() -> Any:
         x = torch.quantize_per_tensor(torch.randn(7, 70), 0.02, 100, torch.quint8)
     quantized, packed = torch.ops.quantized, torch.ops.quantized.linear_prepack(weight, torch.randn(33))
     layers = [quantized.linear_relu_dynamic(torch.randn(7, 70), packed), quantized.linear(x, packed, 0.5, 7).int_repr()]
-    return [torch._int_mm(a, b), torch._int_mm(a[:3], b), torch._int_mm(a, torch.ones(33, 70).char().t()), *layers]
+    return [
+        torch._int_mm(a, b),
+        torch._int_mm(a[:3], b),
+        torch._int_mm(a, torch.ones(33, 70).char().t()),
+        torch._int_mm(a[:3], a.t()),
+        *layers,
+    ]
 
 
 @case("weights of few bits")

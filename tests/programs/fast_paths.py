@@ -61,6 +61,10 @@ def reach_the_rest() -> None:
     x = torch.ones(64, 130, requires_grad=True)
     functional.cross_entropy(x, torch.zeros(64, dtype=torch.int64), label_smoothing=0.1)
     fixed = torch.ones(4)
+    weight = torch._make_per_tensor_quantized_tensor(torch.ones(3, 4, dtype=torch.int8), 0.5, 0)
+    packed, quantized = torch.ops.quantized.linear_prepack(weight), torch.ops.quantized
+    quantized.linear_dynamic(torch.ones(2, 4), packed)
+    quantized.linear(torch._make_per_tensor_quantized_tensor(torch.ones(2, 4, dtype=torch.uint8), 0.5, 0), packed, 0.5, 0)
     functional.batch_norm(torch.ones(8, 4, 3), fixed, fixed, torch.ones(4, requires_grad=True)).sum().backward()
 
 

@@ -317,6 +317,49 @@ def rounded_rows(k: Builder) -> None:
     for_units(k, o, row)
 
 
+# -- a few rows with rows of weights as they lie ------------------------------------------------------------------------------------------
+class Dots(Record):
+    """``c = (a - zero) @ w.T`` for ``(m, inner)`` and ``(n, inner)``."""
+
+    a: Array
+    w: Array
+    c: Array
+    m: Integer
+    n: Integer
+    inner: Integer
+    pitch: Integer  # bytes from row to row of ``w``
+    zero: Integer
+    units: Integer
+    per_chunk: Integer
+
+
+@kernel
+def byte_dots(k: Builder, features: str) -> None:
+    """Sums along rows of both operands, a register of them for each pair of rows, added up at the end; a unit is a row of weights."""
+    k.features = features
+    o = k.arguments(Dots)
+    lanes = k.lanes("i32")
+    ones, nothing = k.const(0x01010101, "i32", lanes), k.const(0, "i32", lanes)
+    single = k.lanes("i8")
+
+    def row(j: Value) -> None:
+        weights = k.at(o.w, j * o.pitch, "i8")
+
+        def pair(i: Value) -> None:
+            line = k.at(o.a, i * o.inner, "u8")
+
+            def step(at: Value, mask: Any, *total: Value) -> list[Value]:
+                left, right = k.load(line, at, "u8", single, mask), k.load(weights, at, "i8", single, mask)
+                return [k.dot(total[0], left, right), k.dot(total[1], ones, right)]
+
+            products, sums = k.vector_loop(0, o.inner, single, step, carried=[nothing, nothing], unroll=2)
+            k.store(k.sum(products) - k.sum(sums) * k.cast(o.zero, "i32"), o.c, i * o.n + j, "i32")
+
+        k.loop(0, o.m, pair)
+
+    for_units(k, o, row)
+
+
 # -- plans -----------------------------------------------------------------------------------------------------------------------------
 def up(size: int, step: int) -> int:
     return -(-size // step) * step
@@ -386,7 +429,15 @@ def int_mm(input: np.ndarray, mat2: np.ndarray) -> np.ndarray | None:
     (m, inner), n = input.shape, mat2.shape[1]
     if not m * n * inner:
         return None
-    weights, zero = Panels(mat2.T), 128 if input.dtype == np.int8 else 0
+    zero = 128 if input.dtype == np.int8 else 0
+    if m <= FEW and mat2.strides[0] == 1 and mat2.strides[1] >= inner:
+        rows = np.bitwise_xor(input.view(np.uint8), np.uint8(zero))
+        result, per_chunk = empty((m, n), np.int32), max(1, CHUNK // inner)
+        arrays = {"a": np.ascontiguousarray(rows), "w": mat2, "c": result}
+        sizes = {"m": m, "n": n, "inner": inner, "pitch": mat2.strides[1], "zero": zero, "units": n, "per_chunk": per_chunk}
+        byte_dots(targets.dot_features()).launch(-(-n // per_chunk), **arrays, **sizes)
+        return result
+    weights = Panels(mat2.T)
     rows, pitch = room(m, inner)
     if zero or (rows, pitch) != (m, inner) or not input.flags.c_contiguous:
         padded = empty((rows, pitch), np.uint8)
