@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..compiler.arguments import Address, Array, Integer, Record
 from ..compiler.build import kernel
@@ -23,7 +23,7 @@ from ..compiler.language import Builder, Value
 from .blas import call_gemm
 from .microkernel import borrow, give_back
 from .products import for_units
-from .tile_parts import LARGEST, ORDER, SCALE, Operand, add_products, pairs_of, size_of
+from .tile_parts import LARGEST, ORDER, SCALE, Operand, add_products, load_sums, pairs_of, size_of, store_sums
 from .tile_registers import FEATURES, ROW, ROWS, TileRegisters
 from .tiles import aligned, below, transposed
 
@@ -32,6 +32,7 @@ DEPTH = 32  # numbers of a sum that a tile has
 TILE = ROWS * 16  # pairs
 PART = 2 * TILE  # of a block, for a step
 SHARES = 4  # of a block's packing for a step, at most
+HELD = 6  # slabs whose sums are added up before they get into the result, where the next slab is packed meanwhile
 AHEAD = 2  # steps whose rows are fetched before they are packed
 
 
@@ -243,6 +244,18 @@ class Panels(Record):
     size: Integer  # of a piece
 
 
+class Held(NamedTuple):
+    """Memory where a block's sums are kept from slab to slab, and whether the slab is the first and the last one that adds to them.
+
+    ``is_first``: whether none are in the result.
+    """
+
+    sums: Value
+    begins: Value
+    ends: Value
+    is_first: Value
+
+
 class _Blocks:
     """Blocks of sums of one product, and the library's way; see ``Packed``, ``Whole`` and ``Panels`` for ``o``."""
 
@@ -303,12 +316,15 @@ class _Blocks:
         count: Value,
         share: Callable[[Value], list[Callable[..., Value]]] | None = None,
         largest: Value | None = None,
+        *,
+        held: Held | None = None,
     ) -> Any:
         """The block of sums at a place, and meanwhile the first lines of the one after it.
 
         Args:
             starts, following: where the packed blocks begin, and those of the block after it.
             share: the pieces of what else is done at a step, from a ``largest`` to a new one, which is the result.
+            held: where sums are kept from slab to slab, if they are.
         """
         k, tiles = self.k, self.tiles
 
@@ -329,12 +345,24 @@ class _Blocks:
             add_products(tiles, self.parts, one, other, meanwhile)
             return tuple(state)
 
-        tiles.clear(range(4))
+        def clear() -> None:
+            tiles.clear(range(4))
+
+        def finish(begins: Value) -> None:
+            for tile in range(4):
+                tiles.store(tile, k.at(self.sums, tile * TILE, "f32"))
+            i, j = (each * LINES for each in place)
+            k.when(begins, *[partial(self._put, i, j, is_first) for is_first in (True, False)])
+
+        if held is None:
+            clear()
+        else:
+            k.when(held.begins, clear, lambda: load_sums(tiles, held.sums))
         result = k.loop(0, count, step, carried=() if largest is None else (largest,))
-        for tile in range(4):
-            tiles.store(tile, k.at(self.sums, tile * TILE, "f32"))
-        i, j = (each * LINES for each in place)
-        k.when((self.p.before + first).eq(0), *[partial(self._put, i, j, is_first) for is_first in (True, False)])
+        if held is None:
+            finish((self.p.before + first).eq(0))
+        else:
+            k.when(held.ends, lambda: finish(held.is_first), lambda: store_sums(tiles, held.sums))
         return result
 
     def _put(self, i: Value, j: Value, is_first: bool) -> None:
@@ -483,11 +511,19 @@ class _Panel:
 
     def _packed_before(self, start: Value, count: Value, largest: Value) -> Value:
         largest = self._packed(start, count, largest)
-        self.k.loop(self.begin, self.end, partial(self._line, start, count, count, self.buffers, None))
+        self.k.loop(self.begin, self.end, partial(self._line, start, count, count, self.buffers, None, None))
         return largest
 
     def _line(
-        self, start: Value, count: Value, pitch: Value, buffer: Value, share: Callable[..., Any] | None, other: Value, *largest: Value
+        self,
+        start: Value,
+        count: Value,
+        pitch: Value,
+        buffer: Value,
+        share: Callable[..., Any] | None,
+        held: Held | None,
+        other: Value,
+        *largest: Value,
     ) -> Any:
         """The sums of all blocks and one of the other operand; blocks begin ``pitch`` steps apart."""
         k = self.k
@@ -496,16 +532,26 @@ class _Panel:
             is_last = own + 1 >= self.last
             mine, after = (k.at(buffer, (each - self.first) * pitch * self.products.size, "i32") for each in (own, own + 1))
             ahead = [k.select(is_last, buffer, after), self._there(start, k.select(is_last, other + 1, other))]
-            pack = share and partial(share, own, other)
-            return self._block([mine, self._there(start, other)], ahead, (own, other), start, count, pack, *largest)
+            pack, kept = share and partial(share, own, other), held
+            if kept is not None:
+                number = (other - self.begin) * (self.last - self.first) + (own - self.first)
+                kept = kept._replace(sums=k.at(kept.sums, number * (4 * TILE), "f32"))
+            return self._block([mine, self._there(start, other)], ahead, (own, other), start, count, pack, *largest, held=kept)
 
         return k.loop(self.first, self.last, one, carried=largest)
 
     def _slab_by_slab(self, start: Value, count: Value, largest: Value) -> Value:
         """The sums of a slab, while the next one is packed: first some rows of all blocks, then the rows behind them."""
         k, p, blocks = self.k, self.p, self.last - self.first
-        number, following = start // p.slab & 1, start + p.slab
-        mine, after = (blocks * self.steps * each for each in (number, 1 - number))
+        number, following = start // p.slab, start + p.slab
+        mine, after = (blocks * self.steps * each for each in (number & 1, 1 - (number & 1)))
+        turn = number % HELD
+        held = Held(
+            sums=k.at(self.buffers, 2 * blocks * self.steps * self.products.size, "i32"),
+            begins=turn.eq(0),
+            ends=turn.eq(HELD - 1) | (following >= p.steps),
+            is_first=number < HELD,
+        )
 
         def share(own: Value, other: Value, at: Value) -> list[Callable[..., Value]]:
             turn = ((other - self.begin) * blocks + (own - self.first)) * count + at
@@ -517,8 +563,8 @@ class _Panel:
 
         line = partial(self._line, start, count, self.steps, k.at(self.buffers, mine * self.products.size, "i32"))
         some = k.select(following < p.steps, self.begin + self.shares, self.begin)
-        largest = k.loop(self.begin, some, partial(line, share), carried=[largest])
-        k.loop(some, self.end, partial(line, None))
+        largest = k.loop(self.begin, some, partial(line, share, held), carried=[largest])
+        k.loop(some, self.end, partial(line, None, held))
         return largest
 
     def _block_by_block(self, start: Value, count: Value, largest: Value) -> Value:
@@ -550,11 +596,11 @@ class _Panel:
         """The place of a block of the other operand."""
         return self.k.at(self.other, (other * self.p.steps + start) * self.products.size, "i32")
 
-    def _block(self, starts: list[Value], ahead: list[Value], place: tuple[Value, Value], *others: Any) -> Any:
+    def _block(self, starts: list[Value], ahead: list[Value], place: tuple[Value, Value], *others: Any, held: Held | None = None) -> Any:
         """``_Blocks.block`` for what belongs to the own operand and to the other one."""
         if self.own:
             starts, ahead, place = starts[::-1], ahead[::-1], (place[1], place[0])
-        return self.products.block(starts, ahead, place, *others)
+        return self.products.block(starts, ahead, place, *others, held=held)
 
 
 @kernel

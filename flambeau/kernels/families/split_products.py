@@ -255,6 +255,8 @@ def _panels(
     packed = count * (p.down, p.across)[other] * p.steps * parts * PART
     blocks = (p.height, p.width)[own]
     size = (2 * blocks if is_ahead else max(blocks, 2)) * p.slab * parts * PART
+    if is_ahead:
+        size += blocks * (p.down, p.across)[other] * 2 * PART  # sums
     pack, notes = _packing(p, count, along[other], bool(other), parts, packed)
     shares = SHARES if (p.down, p.across)[other] >= SHARES else NARROWEST
     chunks, bytes_packed = _up(p.units, p.per_chunk), 4 * (packed + notes) + ROW
