@@ -534,3 +534,18 @@ def test_volumes_by_images(kernel, stride, padding, dilation, groups, dtype, way
     np.testing.assert_allclose(result, reference.spread(grad, weight, x.shape[2:], stride, padding, dilation, groups), **close)
     assert convolution.correlate(x, weight, None, stride, padding, dilation, groups, True) is None
     assert convolution.correlate(x.astype(np.float16), weight, None, stride, padding, dilation, groups, False) is None
+
+
+def test_precision_of_products_is_not_that_of_convolutions() -> None:
+    case = Case(8, 1, 64, 64, (3, 3), (1, 1), (1, 1), (1, 1), (3, 3), columns="whole")
+    arrays, found = case.arrays(), []
+    before = torch.get_float32_matmul_precision()
+    try:
+        for precision in ("highest", "medium"):
+            torch.set_float32_matmul_precision(precision)
+            with settings_of(case):
+                found.append(results(case, *arrays))
+    finally:
+        torch.set_float32_matmul_precision(before)
+    for name, array in found[0].items():
+        assert np.array_equal(array, found[1][name]), name

@@ -25,7 +25,7 @@ from ..compiler.arguments import Array, Integer, Record
 from ..compiler.build import kernel
 from ..compiler.language import ELEMENTS, Builder, Value
 from ..compiler.memory import empty
-from .gemm import is_split, multiply_into
+from .gemm import Layout, is_split, plan_of_matrices
 from .microkernel import strides_of
 from .split_products import picoseconds
 
@@ -203,11 +203,12 @@ class Windows:
     def _cost(self, m: int, n: int, inner: int) -> float:
         """Cycles of a product of these sizes, and of what is written beside it."""
         split, other = picoseconds(m, n, inner)
-        product = (
-            SPLIT[self.rows * self.pixels > OUTSIDE] * split if is_split(_FLOAT32, (m, n, inner)) else max(other, PLAIN * m * n * inner)
-        ) / CYCLE
+        if is_split(_FLOAT32, (m, n, inner), precision="highest"):
+            product = SPLIT[self.rows * self.pixels > OUTSIDE] * split
+        else:
+            product = max(other, PLAIN * m * n * inner)
         beside = GATHERED * self.rows * self.pixels + MOVED * self.outputs * self.pixels
-        return max(product, READ * self.outputs * self.rows) + beside + STARTED
+        return max(product / CYCLE, READ * self.outputs * self.rows) + beside + STARTED
 
     @property
     def forward_cost(self) -> float:
@@ -235,8 +236,17 @@ def windows_of(
     return windows if images.dtype == _FLOAT32 and 0 < windows.rows * windows.pixels <= MOST else None
 
 
-def _columns(x: np.ndarray, windows: Windows) -> Callable[[np.ndarray], np.ndarray]:
-    """Function of images like ``x`` that makes their columns."""
+def _rows_of(rows: int, columns: int, pitch: int = 0) -> Layout:
+    """A matrix of float32 whose rows lie ``pitch`` apart, or without gaps."""
+    return (rows, columns), (4 * (pitch or columns), 4)
+
+
+def _turned(layout: Layout) -> Layout:
+    return layout[0][::-1], layout[1][::-1]
+
+
+def _columns(x: np.ndarray, windows: Windows) -> tuple[Callable[[np.ndarray], np.ndarray], Layout]:
+    """Function of images like ``x`` that makes their columns, and how these lie."""
     by, places = strides_of(x), windows.places(x)
     pitch, taps = _pitch(windows.pixels), len(windows.table)
     per_chunk = max(1, CHUNK // (taps * pitch))
@@ -251,7 +261,7 @@ def _columns(x: np.ndarray, windows: Windows) -> Callable[[np.ndarray], np.ndarr
         launch(source=x, target=target)
         return target[:, : windows.pixels]
 
-    return run
+    return run, _rows_of(windows.rows, windows.pixels, pitch)
 
 
 @lru_cache(maxsize=256)
@@ -260,15 +270,17 @@ def _windows_of_grads(images: int, outputs: int, out: tuple[int, int]) -> Window
     return Windows(images, outputs, 0, np.zeros((1, 3), np.int64), (1, 1), out)
 
 
-def _grads(grad: np.ndarray, windows: Windows) -> Callable[[np.ndarray], np.ndarray]:
+def _grads(grad: np.ndarray, windows: Windows) -> tuple[Callable[[np.ndarray], np.ndarray], Layout]:
     if windows.images == 1 and grad.flags.c_contiguous:
-        return lambda grad: grad.reshape(windows.outputs, windows.pixels)
+        shape = windows.outputs, windows.pixels
+        return lambda grad: grad.reshape(shape), _rows_of(*shape)
     return _columns(grad, _windows_of_grads(windows.images, windows.outputs, windows.out))
 
 
 def product(x: np.ndarray, windows: Windows) -> Run:
     """Function of (x, weight, out, bias), all of them row-major but ``x``."""
-    columns, sizes, area = _columns(x, windows), (windows.outputs, windows.pixels), windows.out[0] * windows.out[1]
+    (columns, layout), sizes, area = _columns(x, windows), (windows.outputs, windows.pixels), windows.out[0] * windows.out[1]
+    multiply = plan_of_matrices(x.dtype, _rows_of(windows.outputs, windows.rows), layout)
     per_chunk = max(1, CHUNK // windows.pixels)
     put = images_of_rows(ELEMENTS[x.dtype]).bind(
         _up(windows.outputs, per_chunk), taps=1, pixels=windows.pixels, seen=area, area=area, pitch=0, images=windows.images,
@@ -277,7 +289,7 @@ def product(x: np.ndarray, windows: Windows) -> Run:
 
     def run(x: np.ndarray, weight: np.ndarray, out: np.ndarray, bias: np.ndarray) -> None:
         rows = empty(sizes, x.dtype)
-        multiply_into(weight.reshape(windows.outputs, -1), columns(x), rows)
+        multiply(weight.reshape(windows.outputs, -1), columns(x), rows)
         put(source=rows, target=out, bias=bias)
 
     return run
@@ -285,7 +297,9 @@ def product(x: np.ndarray, windows: Windows) -> Run:
 
 def input_gradient(grad: np.ndarray, windows: Windows, plane: tuple[int, int]) -> Run:
     """Function of (grad, weight, out, bias) for images of ``plane`` rows and columns, all of them row-major but ``grad``."""
-    grads, taps, area, seen = _grads(grad, windows), len(windows.table), plane[0] * plane[1], windows.out[0] * windows.out[1]
+    (grads, layout), taps = _grads(grad, windows), len(windows.table)
+    multiply = plan_of_matrices(grad.dtype, _turned(_rows_of(windows.outputs, windows.rows)), layout)
+    area, seen = plane[0] * plane[1], windows.out[0] * windows.out[1]
     y, x, inside = windows.seen(*plane)
     places = np.full((taps, area), -1, _PLACES)
     taps_of, where = np.broadcast_to(np.arange(taps)[:, None, None], inside.shape), np.broadcast_to(y * plane[1] + x, inside.shape)
@@ -300,7 +314,7 @@ def input_gradient(grad: np.ndarray, windows: Windows, plane: tuple[int, int]) -
 
     def run(grad: np.ndarray, weight: np.ndarray, out: np.ndarray, bias: np.ndarray) -> None:
         rows = empty(sizes, grad.dtype)
-        multiply_into(weight.reshape(windows.outputs, -1).T, grads(grad), rows)
+        multiply(weight.reshape(windows.outputs, -1).T, grads(grad), rows)
         put(source=rows, target=out, bias=bias)
 
     return run
@@ -308,11 +322,12 @@ def input_gradient(grad: np.ndarray, windows: Windows, plane: tuple[int, int]) -
 
 def weight_gradient(x: np.ndarray, grad: np.ndarray, windows: Windows, shape: tuple[int, ...]) -> Sums:
     """Function of (x, grad) that computes a weight gradient of ``shape``."""
-    columns, grads = _columns(x, windows), _grads(grad, windows)
+    (columns, layout), (grads, layout_of_grads) = _columns(x, windows), _grads(grad, windows)
+    multiply = plan_of_matrices(x.dtype, layout_of_grads, _turned(layout))
 
     def run(x: np.ndarray, grad: np.ndarray) -> np.ndarray:
         result = empty(shape, x.dtype)
-        multiply_into(grads(grad), columns(x).T, result.reshape(windows.outputs, -1))
+        multiply(grads(grad), columns(x).T, result.reshape(windows.outputs, -1))
         return result
 
     return run

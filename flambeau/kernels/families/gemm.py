@@ -38,7 +38,7 @@ LONG = 3 << 14  # elements of a matrix that is multiplied by a vector: below thi
 STRIP = 1 << 18  # elements of two chunks of it
 TOGETHER = 8  # of its rows
 _PLAIN, _TRANSPOSED = 111, 112  # CBLAS's words
-_Layout = tuple[tuple[int, ...], tuple[int, ...]]  # shape and strides
+Layout = tuple[tuple[int, ...], tuple[int, ...]]  # shape and strides
 told: list[Callable[..., None]] = []  # of launches of float32 products with a transposed weight; see ``tell``
 _Launch = Callable[..., None]  # of operands, the result, and the bias if there is one
 _Run = Callable[[np.ndarray, np.ndarray, np.ndarray | None], np.ndarray | None]
@@ -157,7 +157,7 @@ def _matrices(shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> tu
     return form, (batch[0] if len(batch) > 1 else 0), (batch[-1] if batch else 0)
 
 
-def _library_plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool) -> _Launch | None:
+def _library_plan(dtype: np.dtype, a: Layout, b: Layout, has_bias: bool) -> _Launch | None:
     """Products by the library; None where there is none, or it has no word for how the operands lie."""
     (a_shape, a_strides), (b_shape, b_strides) = a, b
     left, outer_a, inner_a = _matrices(a_shape, a_strides, dtype.itemsize)
@@ -178,26 +178,31 @@ def _library_plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool) -> _L
     return partial(alone, call)
 
 
-def is_split(dtype: np.dtype, sizes: tuple[int, int, int], count: int = 1, finishes: bool = False) -> bool:
-    """Whether ``count`` products are computed by tiles of bfloat16, if the library has words for how matrices lie; see ``pays``."""
-    pays = dtype.itemsize == 4 and split_products.pays(*sizes, count, finishes, split_products.PARTS[settings.matmul_precision])
+def is_split(dtype: np.dtype, sizes: tuple[int, int, int], count: int = 1, finishes: bool = False, precision: str = "") -> bool:
+    """Whether ``count`` products are computed by tiles of bfloat16, if the library has words for how matrices lie; see ``pays``.
+
+    Args:
+        precision: of float32 products; that of the settings where nothing is said.
+    """
+    parts = split_products.PARTS[precision or settings.matmul_precision]
+    pays = dtype.itemsize == 4 and split_products.pays(*sizes, count, finishes, parts)
     return pays and instructions() == "tiles" and library() is not None
 
 
-def _split_plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool) -> _Launch | None:
+def _split_plan(dtype: np.dtype, a: Layout, b: Layout, has_bias: bool, precision: str = "") -> _Launch | None:
     """Products by tiles of bfloat16; None where they do not pay, the processor has none, or operands lie as the library has no word for."""
     shape, (m, inner), n = a[0], a[0][-2:], b[0][-1]
-    blas = library() if is_split(dtype, (m, n, inner), math.prod(shape[:-2])) else None
+    blas = library() if is_split(dtype, (m, n, inner), math.prod(shape[:-2]), False, precision) else None
     left, right = ((form and split_products.Layout(*form, *steps)) for form, *steps in (_matrices(*each, 4) for each in (a, b)))
     if blas is None or left is None or right is None:
         return None
     heads = shape[-3] if len(shape) > 2 else 1
     batch = math.prod(shape[:-3]), heads
-    parts = split_products.PARTS[settings.matmul_precision]
+    parts = split_products.PARTS[precision or settings.matmul_precision]
     return partial(alone, split_products.plan(left, right, (m, n, inner), batch, blas.sgemm, has_bias, parts))
 
 
-def own_plan(dtype: np.dtype, a: _Layout, b: _Layout, bias: str) -> _Launch | None:
+def own_plan(dtype: np.dtype, a: Layout, b: Layout, bias: str) -> _Launch | None:
     """Products without the library; None where an operand's elements lie apart in both rows and columns.
 
     ``bias`` is that of "columns", of "rows", or empty.
@@ -216,7 +221,7 @@ def is_for_library(sizes: tuple[int, int, int], by_rows: bool) -> bool:
     return (m * n * inner > LARGE and min(m, n) > NARROW) or (not by_rows and m * inner >= TURNED)
 
 
-def _matrix_plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool, least: int) -> _Launch | None:
+def _matrix_plan(dtype: np.dtype, a: Layout, b: Layout, has_bias: bool, least: int, precision: str = "") -> _Launch | None:
     """Function ``launch(a, b, result[, bias])`` for equal batches of matrices; None where NumPy is to compute the product."""
     (m, inner), n = a[0][-2:], b[0][-1]
     each = m * n * inner
@@ -226,7 +231,7 @@ def _matrix_plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool, least:
     size = dtype.itemsize
     if 0 < least and work <= QUICK and len(a[0]) == 2 and a[1][1] == b[1][1] == size:
         return None
-    if least != IN_PLACE and (by_tiles := _split_plan(dtype, a, b, has_bias)) is not None:
+    if least != IN_PLACE and (by_tiles := _split_plan(dtype, a, b, has_bias, precision)) is not None:
         return by_tiles
     columns = "columns" if has_bias else ""
     if is_for_library((m, n, inner), a[1][-1] == size):
@@ -236,7 +241,7 @@ def _matrix_plan(dtype: np.dtype, a: _Layout, b: _Layout, has_bias: bool, least:
 
 
 @lru_cache(maxsize=4096)
-def _plan(dtype: np.dtype, a: _Layout, b: _Layout, bias: tuple[Any, ...] | None, least: int, _precision: str) -> _Run | None:
+def _plan(dtype: np.dtype, a: Layout, b: Layout, bias: tuple[Any, ...] | None, least: int, _precision: str) -> _Run | None:
     """Function ``run(a, b, bias)`` for operands of these shapes and strides; None where NumPy is to do it."""
     (shape, strides), b_shape = a, b[0]
     if ELEMENTS.get(dtype) not in ("f32", "f64") or len(shape) < 2 or len(b_shape) < 2 or shape[-1] != b_shape[-2]:
@@ -269,7 +274,7 @@ def tell(note: Callable[..., None]) -> None:
     _plan.cache_clear()  # those that are known are made again
 
 
-def launch_of(dtype: np.dtype, a: _Layout, b: _Layout) -> _Launch | None:
+def launch_of(dtype: np.dtype, a: Layout, b: Layout) -> _Launch | None:
     """Function ``launch(a, b, result)`` for two matrices that lie so; None where NumPy is to compute the product."""
     return _matrix_plan(dtype, a, b, False, SMALL) if ELEMENTS.get(dtype) in ("f32", "f64") else None
 
@@ -319,7 +324,7 @@ def multiply(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None, least
 
 
 @lru_cache(maxsize=1024)
-def _plan_into(dtype: np.dtype, a: _Layout, b: _Layout, least: int, _precision: str) -> _Launch | None:
+def _plan_into(dtype: np.dtype, a: Layout, b: Layout, least: int, _precision: str) -> _Launch | None:
     return _matrix_plan(dtype, a, b, False, least) if ELEMENTS.get(dtype) in ("f32", "f64") and a[0][1] == b[0][0] else None
 
 
@@ -330,6 +335,12 @@ def multiply_into(a: np.ndarray, b: np.ndarray, out: np.ndarray, least: int = SM
         np.dot(a, b, out)
     else:
         launch(a, b, out)
+
+
+def plan_of_matrices(dtype: np.dtype, a: Layout, b: Layout) -> _Launch:
+    """Function ``launch(a, b, out)``, ``out`` row-major, for matrices that lie so, at float32's precision whatever is set."""
+    launch = _matrix_plan(dtype, a, b, False, SMALL, "highest")
+    return np.dot if launch is None else launch
 
 
 def _cut(count: int, m: int, n: int, inner: int) -> tuple[int, int, int, int]:
