@@ -52,6 +52,10 @@ def type_text(annotation: Any, class_of: Callable[[type], str] | None = None) ->
         return _union([type_text(part, class_of) for part in parts])
     if origin in _GENERIC and parts:
         shown = [type_text(part, class_of) for part in parts if part is not Ellipsis]
+        if _GENERIC[origin] == "Dict" and "[" in shown[0]:
+            key = shown[0].replace("Tuple[", "(").replace("]", ")") if shown[0].startswith("Tuple[") else shown[0]
+            allowed = "only int, float, complex, Tensor, device and string keys are supported"
+            raise RuntimeError(f"Cannot create dict for key type '{key}', {allowed}")
         return f"{_GENERIC[origin]}[{', '.join(shown)}]"
     if hasattr(annotation, "_broadcast_of"):
         return f"List[{annotation._broadcast_of}]"

@@ -101,14 +101,29 @@ def _with_source(cls: Any) -> None:
         lines.append(f"    self.{field.name} = {field.name}\n")
     if hasattr(cls, "__post_init__"):
         lines.append("    self.__post_init__()\n")
-    text = f"def __init__({', '.join(parameters)}) -> None:\n{''.join(lines)}"
-    filename = f"<fields of {cls.__module__}.{cls.__qualname__}>"
+    cls.__init__ = _written(cls, "__init__", f"def __init__({', '.join(parameters)}) -> None:\n{''.join(lines)}", scope)
+    if "__eq__" in vars(cls) and _is_generated(cls.__eq__):
+        fields = [field.name for field in dataclasses.fields(cls) if field.compare]
+        equal = " and ".join([f"(self.{name} == other.{name})" for name in fields]) or "True"
+        scope["_cls"] = cls
+        cls.__eq__ = _written(cls, "__eq__", f"def __eq__(self, other: _cls) -> bool:\n    return {equal}\n", scope)
+
+
+def _written(cls: type, name: str, text: str, scope: dict[str, Any]) -> Any:
+    """A function from its text, which tracebacks and compilers find."""
+    filename = f"<{name} of {cls.__module__}.{cls.__qualname__}>"
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
     exec(compile(text, filename, "exec"), scope)  # names of its own fields, as ``dataclass`` does it
-    cls.__init__ = scope["__init__"]
+    return scope[name]
 
 
-_SPECIAL = frozenset(f"__{name}__" for name in "init post_init call len getitem setitem contains add sub mul enter exit lt gt eq".split())
+_SPECIAL = frozenset(
+    f"__{name}__"
+    for name in (
+        "init post_init call len getitem setitem contains add sub mul truediv floordiv mod pow matmul and or xor neg enter exit "
+        "lt gt le ge eq ne str"
+    ).split()
+)
 
 
 class _Fields:

@@ -28,7 +28,10 @@ _BINARY = {
     ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>",
 }  # fmt: skip
 _CASTS = {".bool": 11, ".bfloat16": 15}  # casts that PyTorch has no method for in archives, and the dtypes' numbers
-_METHODS = {"+": "__add__", "-": "__sub__", "*": "__mul__"}  # of classes of the program
+_METHODS = {  # of classes of the program
+    "+": "__add__", "-": "__sub__", "*": "__mul__", "/": "__truediv__", "//": "__floordiv__", "%": "__mod__", "**": "__pow__",
+    "@": "__matmul__", "&": "__and__", "|": "__or__", "^": "__xor__",
+}  # fmt: skip
 _COMPARE = {
     ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.In: "in", ast.Is: "is",
     ast.IsNot: "is not",
@@ -39,6 +42,7 @@ _PROPERTIES = {
     "is_leaf": "bool", "layout": "int", **dict.fromkeys("T mT H mH grad data real imag".split(), "Tensor"),
 }  # fmt: skip
 _OTHER_PROPERTIES = frozenset("is_cpu is_sparse is_quantized is_mkldnn is_meta is_mps is_nested itemsize nbytes names".split())
+_OF_NUMBERS = ("int", "float", "bool", "Tensor")
 _OF_TEXTS = frozenset("upper lower strip lstrip rstrip replace join format title capitalize zfill".split())
 
 
@@ -212,6 +216,9 @@ class Expressions:
         return Typed(f"({left.text} {sign} {right.text})", kind)
 
     def _check_operands(self, left: Typed, right: Typed, sign: str, node: Any) -> None:
+        plain = ("int", "float", "bool")
+        if sign == "+" and "str" in (left.kind, right.kind) and (left.kind in plain or right.kind in plain):
+            raise self._not_valid("add.str(str a, str b) -> str", ("b", right) if left.kind == "str" else ("a", left), "str", node)
         if sign == "*" and "str" in (left.kind, right.kind):
             raise self.source.error("Arguments for call are not valid: TorchScript does not repeat strings.\nThe original call is", node)
         for one, other, place in ((left, right, "other"), (right, left, "self")):
@@ -224,6 +231,15 @@ class Expressions:
                     f"'{other.kind}'.\n  \nThe original call is",
                     node,
                 )
+
+    def _not_valid(self, schema: str, argument: tuple[str, Typed], wanted: str, node: Any) -> Exception:
+        """The error for an argument of another type than an operator's."""
+        name, value = argument
+        return self.source.error(
+            f"Arguments for call are not valid.\nThe following variants are available:\n  \n  aten::{schema}:\n  Expected a value of type "
+            f"'{wanted}' for argument '{name}' but instead found type '{value.kind}'.\n  \nThe original call is",
+            node,
+        )
 
     def _UnaryOp(self, node: ast.UnaryOp) -> Typed:
         operand = self.expression(node.operand)
@@ -261,7 +277,8 @@ class Expressions:
             return self.static(not stops)
         if len(parts) == 1:
             return parts[0]
-        return Typed("(" + f" {word} ".join([part.text for part in parts]) + ")", "bool")
+        texts = [f"bool({part.text})" if part.kind in ("int", "float", "Tensor") else part.text for part in parts]
+        return Typed("(" + f" {word} ".join(texts) + ")", "bool")
 
     def _Compare(self, node: ast.Compare) -> Typed:
         parts = []
@@ -282,6 +299,9 @@ class Expressions:
             return self.static(isinstance(op, ast.IsNot))
         if not left.text or not right.text:
             raise self.source.error("a Python value cannot be compared", node)
+        is_order = not isinstance(op, (ast.In, ast.NotIn, ast.Is, ast.IsNot))
+        if is_order and "str" in (left.kind, right.kind) and (left.kind in _OF_NUMBERS or right.kind in _OF_NUMBERS):
+            raise self._not_valid("eq.str(str a, str b) -> bool", ("b", right) if left.kind == "str" else ("a", left), "str", node)
         if isinstance(op, ast.NotIn):
             return Typed(f"(not ({left.text} in {right.text}))", "bool")
         tensor = "Tensor" in (left.kind, right.kind) and not isinstance(op, (ast.In, ast.Is, ast.IsNot))
@@ -309,10 +329,11 @@ class Expressions:
         ):
             return
         known = self.names.get(test.args[0].id)
-        if known is None or known.kind is None or not known.kind.startswith("Union[") or isinstance(test.args[1], ast.Tuple):
+        if known is None or known.kind is None or not known.kind.startswith(("Union[", "Optional[")) or isinstance(test.args[1], ast.Tuple):
             return
         asked = self.type_of_node(test.args[1])
-        rest = [kind for kind in parts_of(known.kind) if (kind == asked) is holds]
+        kinds = parts_of(known.kind) if known.kind.startswith("Union[") else [known.kind[9:-1], "NoneType"]
+        rest = [kind for kind in kinds if (kind == asked) is holds]
         if len(rest) == 1:
             self.names[test.args[0].id] = Typed(known.text, rest[0])
 
@@ -495,6 +516,9 @@ class Expressions:
         args = self.arguments(node)
         if isinstance(node.func, ast.Attribute):
             kind, cast = self._kind_of_method(node), f".{node.func.attr}"
+            if node.keywords and self.expression(node.func.value).kind == "str":
+                word = node.keywords[0].arg
+                raise self.source.error(f"\naten::{node.func.attr}(str self, ...) -> str:\nKeyword argument {word} unknown.\n", node)
             if cast in _CASTS and not args and function.text.endswith(cast) and self.expression(node.func.value).kind == "Tensor":
                 return Typed(f"{function.text.removesuffix(cast)}.to({_CASTS[cast]})", "Tensor")
             return Typed(f"{function.text}({args})", kind)

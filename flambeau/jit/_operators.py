@@ -243,10 +243,10 @@ def _convolution(input: Any, weight: Any, bias: Any, stride: Any, padding: Any, 
 
 def _sliced(value: Any, *rest: Any, **named: Any) -> Any:
     """``aten::slice``: of a tensor along a dimension; of a list or a text."""
-    if not isinstance(value, Tensor):
-        return value[slice(*rest, **named)]
-    order = ("dim", "start", "end", "step")
+    order = ("dim", "start", "end", "step") if isinstance(value, Tensor) else ("start", "end", "step")
     given = {**dict(zip(order, rest, strict=False)), **named}
+    if not isinstance(value, Tensor):
+        return value[given.get("start") : given.get("end") : given.get("step", 1)]
     key = slice(given.get("start"), given.get("end"), given.get("step", 1))
     dim = given.get("dim", 0)
     return value[(slice(None),) * dim + (key,)] if dim >= 0 else value[(..., key, *[slice(None)] * (-dim - 1))]
@@ -362,7 +362,7 @@ _ALWAYS: dict[str, Callable[..., Any]] = {
     "__range_length": _range_length,
     "len": len,
     "format": formatted,
-    "percentFormat": lambda text, *values: text % values,
+    "percentFormat": lambda text, *values: text % (values[0] if len(values) == 1 and isinstance(values[0], tuple) else values),
     "warn": lambda message, stacklevel=2: warnings.warn(message, UserWarning, stacklevel=3),
     "append": lambda items, item: items.append(item) or items,
     "Int": int,

@@ -116,6 +116,8 @@ class Program:
         statements.owner = owner  # type: ignore[attr-defined]
         statements.function = function  # type: ignore[attr-defined]
         ended = statements.body(source.tree.body)
+        if not ended and (statements.found - {"NoneType"} if returns is None else returns != "NoneType"):
+            raise source.error("Function was not annotated as having type None, but does not return along all paths", source.tree)
         if not ended and statements.found:
             statements.found.add("NoneType")
         if returns is None:
@@ -143,6 +145,12 @@ class Program:
                 raise RuntimeError(
                     f'Expected a default value of type Tensor (inferred) on parameter "{parameter.name}".Because "{parameter.name}" was '
                     f"not annotated with an explicit type it is assumed to be type 'Tensor'.\n{source.location(source.tree)}"
+                )
+            if isinstance(parameter.default, (list, dict, set)) and not ours:
+                raise RuntimeError(
+                    "Mutable default parameters are not supported because Python binds them to the function and they persist across "
+                    "function calls.\n As a workaround, make the default None and instantiate the default parameter within the body of "
+                    f"the function. Found {type(parameter.default)} on parameter {parameter.name}."
                 )
             default = None if parameter.default is parameter.empty else literal(parameter.default)
             if parameter.default is not parameter.empty and default is None:
@@ -392,6 +400,12 @@ class Program:
             value = context.value(keyword.value)
             word = "self" if keyword.arg == "input" and "input" not in names and "self" in names else keyword.arg
             text = f"torch.device({value.text})" if word == "device" and value.kind == "str" else _as_list(value)
+            if schemas and word not in (*names, "requires_grad"):
+                raise context.source.error(
+                    f"Arguments for call are not valid.\nThe following variants are available:\n  \n  {schemas[0]}:\n  "
+                    f"Keyword argument {word} unknown.\n\nThe original call is",
+                    node,
+                )
             if word != "requires_grad" or word in names:
                 texts.append(f"{word}={text}")
         return ", ".join(texts)

@@ -49,6 +49,7 @@ _RESULTS = {
 def _builtin(name: str) -> Callable[[Any, Expressions, ast.Call], Typed]:
     def handler(program: Any, context: Expressions, node: ast.Call) -> Typed:
         values = [context.expression(argument) for argument in node.args if not isinstance(argument, ast.Starred)]
+        _check_builtin(context, name, node)
         if name == "len" and values and values[0].is_static and isinstance(values[0].static, (tuple, list, dict, str, Module)):
             return context.static(len(values[0].static))
         if name in ("int", "float", "bool", "str") and values and values[0].is_static and isinstance(values[0].static, (int, float, str)):
@@ -57,6 +58,20 @@ def _builtin(name: str) -> Callable[[Any, Expressions, ast.Call], Typed]:
         return Typed(f"{name}({context.arguments(node)})", kind)
 
     return handler
+
+
+def _check_builtin(context: Expressions, name: str, node: ast.Call) -> None:
+    """Refuse what an archive's compiler has no counterpart for."""
+    if name == "print" and node.keywords:
+        raise context.source.error("print doesn't accept any keyword arguments", node)
+    if name == "reversed":
+        raise context.source.error(f"Python builtin {reversed!r} is currently not supported in Torchscript", node)
+    if name == "round" and len(node.args) + len(node.keywords) > 1:
+        raise context.source.error(
+            "Arguments for call are not valid.\nThe following variants are available:\n  \n  aten::round.float(float a) -> float:\n  "
+            "Expected at most 1 arguments but found 2 positional arguments.\n  \nThe original call is",
+            node,
+        )
 
 
 def _kind_of_builtin(name: str, values: list[Typed]) -> str | None:
@@ -84,7 +99,10 @@ def _dict(program: Any, context: Expressions, node: ast.Call) -> Typed:
             return Typed("{}", "Dict[str, Tensor]")
         keys: list[Any] = [ast.copy_location(ast.Constant(keyword.arg), node) for keyword in node.keywords]
         return context.expression(ast.copy_location(ast.Dict(keys, [keyword.value for keyword in node.keywords]), node))
-    return Typed(f"dict({context.arguments(node)})", context.value(node.args[0]).kind if node.args else None)
+    kind = context.value(node.args[0]).kind if node.args else None
+    if kind is not None and kind.startswith("List[Tuple["):
+        kind = f"Dict[{', '.join(parts_of(kind[5:-1]))}]"
+    return Typed(f"dict({context.arguments(node)})", kind)
 
 
 @special(grad)

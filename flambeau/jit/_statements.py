@@ -7,6 +7,7 @@ from typing import Any
 
 from ..autograd import grad_mode
 from ..nn import Module
+from ._annotations import is_enum
 from ._expressions import DYNAMIC, Expressions, Typed
 from ._literals import quoted
 from .frontend import NotSupportedError, Source, UnsupportedNodeError
@@ -69,6 +70,8 @@ class Statements(Expressions):
 
     def _Expr(self, node: ast.Expr) -> bool:
         if isinstance(node.value, ast.Constant):
+            if node.value.value is Ellipsis:
+                raise self.source.error("Cannot emit expr for: (dots)\n", node)
             return False
         found = self.expression(node.value)
         if found.text and not found.is_static:
@@ -117,7 +120,11 @@ class Statements(Expressions):
         self.emit("  pass")
         self.emit("else:")
         self.emit(f"  ops.prim.RaiseException({text})")
+        before = dict(self.names)
         self.narrow(node.test, True)
+        for name, known in self.names.items():  # what an archive's compiler does not see
+            if known is not before[name] and known.text == name and known.kind is not None:
+                self.emit(f"{name} = unchecked_cast({known.kind}, {name})")
         return False
 
     def _Delete(self, node: ast.Delete) -> None:
@@ -157,6 +164,10 @@ class Statements(Expressions):
             self._assign_attribute(target, value)
         elif isinstance(target, ast.Subscript):
             base = self.value(target.value)
+            if isinstance(target.slice, ast.Slice) and str(base.kind).startswith("List["):
+                raise self.source.error(
+                    "Sliced expression not yet supported for subscripted assignment. File a bug if you want this", target
+                )
             self.emit(f"{base.text}[{self._key(target.slice)}] = {value.text}")
         else:
             raise NotSupportedError(self.source.location(target), "unsupported assignment target")
@@ -259,6 +270,13 @@ class Statements(Expressions):
     def _loop(self, statements: list[ast.stmt]) -> None:
         before = dict(self.names)
         self.body(statements)
+        for name, known in before.items():
+            kinds = known.kind, self.names.get(name, known).kind
+            if kinds[0] != kinds[1] and all(kind in (*_PLAIN, "NoneType") for kind in kinds):
+                raise self.source.error(
+                    f"Variable '{name}' previously had type {kinds[0]} but is now being assigned to a value of type {kinds[1]}\n",
+                    statements[0],
+                )
         self.names = {name: before[name] if self.names.get(name, DYNAMIC) is DYNAMIC else self.names[name] for name in before}
 
     def _For(self, node: ast.For) -> bool:
@@ -325,6 +343,10 @@ class Statements(Expressions):
         if not isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
             return None
         found = self.expression(node)
+        if isinstance(found.static, type) and is_enum(found.static):
+            kind = self.program.class_name(found.static)
+            members: Any = found.static
+            return [Typed(f"{kind}.{member.name}", kind) for member in members]
         if isinstance(found.static, Module):
             return [self.program.member(found, name, self, node) for name in found.static._modules]
         if found.is_static and isinstance(found.static, tuple):

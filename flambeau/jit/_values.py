@@ -107,6 +107,14 @@ class ScriptObject:
     def __repr__(self) -> str:
         return f"<torch.ScriptObject of {self.__dict__['_script_type'].name}>"
 
+    def __str__(self) -> str:
+        return str(self.script_attribute("__str__")()) if "__str__" in self.__dict__["_script_type"].methods else repr(self)
+
+    def __eq__(self, other: object) -> Any:
+        return self.script_attribute("__eq__")(other) if "__eq__" in self.__dict__["_script_type"].methods else self is other
+
+    __hash__ = object.__hash__
+
 
 def _delegate(name: str) -> Callable[..., Any]:
     def method(self: ScriptObject, *args: Any) -> Any:
@@ -116,5 +124,7 @@ def _delegate(name: str) -> Callable[..., Any]:
     return method
 
 
-for _name in "enter exit len getitem setitem contains call add sub mul neg lt gt le ge".split():
+for _name in (
+    "enter exit len getitem setitem contains call add sub mul truediv floordiv mod pow matmul and or xor neg lt gt le ge"
+).split():
     setattr(ScriptObject, f"__{_name}__", _delegate(f"__{_name}__"))

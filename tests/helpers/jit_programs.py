@@ -3,7 +3,7 @@
 The library stands in ``LIBRARY`` when this file is run. Parameters are set to fixed numbers, so that both have the same.
 """
 
-# ruff: noqa: B007, UP031 - as scripted programs write loops and texts
+# ruff: noqa: B007, C406, UP031 - as scripted programs write loops and texts
 
 import importlib.util
 import math
@@ -182,6 +182,42 @@ if torch:
         if z.dtype == torch.float64 and not z.is_cuda:
             z = z.float()
         return z, (z > 0).to(torch.int64), torch.full([2, 2], 1.5), torch.tensor([1, 2, 3])
+
+    @program(lambda: (4, ramp(2, 3), [1, 2, 3, 4], "a,b"), ways=("script",))
+    def refined(n: int | None, x: Tensor | None, items: list[int], text: str) -> tuple[Tensor, int, list[int], str, dict[str, int]]:
+        assert x is not None
+        total = 0
+        if isinstance(n, int):
+            total = n + 1
+        if total and len(items):
+            total += 1
+        return x + 1, total, items[-2:], "%s=%d" % (text[-1:], total), dict([("a", 1), ("b", total)])
+
+    @program(lambda: (3,), ways=("script",))
+    def compared(n: int) -> tuple[int, bool, str, int]:
+        level = Level(n)
+        half = Level(9) / Level(3)
+        total = 0
+        for color in Shade:
+            total += color.value
+        return half.level, level == Level(3), str(level), total
+
+    class Shade(Enum):
+        LIGHT = 1
+        DARK = 2
+
+    class Level:
+        def __init__(self, level: int):
+            self.level = level
+
+        def __truediv__(self, other: "Level") -> "Level":
+            return Level(self.level // other.level)
+
+        def __eq__(self, other: "Level") -> bool:
+            return self.level == other.level
+
+        def __str__(self) -> str:
+            return "a level"
 
     class Pair(NamedTuple):
         first: Tensor

@@ -33,7 +33,7 @@ def _number_of(b: Builder, mask: Value, axis: int) -> Value:
 
 
 def _mask_of(b: Builder, batch_sizes: Value) -> Value:
-    """Which sequences each step has."""
+    """The sequences that each step has."""
     first = b.op("Gather", batch_sizes, b.constant(0, dtypes.int64), axis=0, shape=())
     made: Value = b.op("Less", _counted(b, first), b.unsqueeze(batch_sizes, [1]), dtype=dtypes.bool_, shape=(None, None))
     return made
