@@ -315,6 +315,10 @@ def _factorisations() -> Any:
         A, B = torch.randn(41, 41, dtype=dtype) + 30 * torch.eye(41, dtype=dtype), torch.randn(41, 5, dtype=dtype)
         packed, pivots = torch.linalg.lu_factor(A)
         results += [packed, pivots, torch.linalg.inv(A), torch.linalg.solve(A, B), torch.linalg.lstsq(A, B)[0]]
+        many, right = torch.randn(40, 5, 7, dtype=dtype), torch.randn(40, 5, 3, dtype=dtype)
+        square = many[..., :5] + 9 * torch.eye(5, dtype=dtype)
+        results += [*torch.geqrf(many), *torch.linalg.qr(many), torch.linalg.solve_triangular(square, right, upper=True)]
+        results += [torch.linalg.solve_triangular(square, right.mT, upper=False, left=False), torch.cholesky_solve(right, square)]
         reflections = torch.geqrf(A)
         results += [*reflections, *torch.linalg.qr(A), torch.linalg.householder_product(*reflections)]
         results += [torch.ormqr(*reflections, B), torch.ormqr(*reflections, B.mT, left=False)]

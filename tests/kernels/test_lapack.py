@@ -7,7 +7,7 @@ import pytest
 
 import flambeau as torch
 from flambeau.core.arrays import lapack as bindings, native
-from flambeau.kernels.families import lapack, small_matrices
+from flambeau.kernels.families import lapack, small_matrices, small_solutions
 from flambeau.kernels.families.blas import library
 
 from .guard import guarded
@@ -189,3 +189,35 @@ def test_small_matrices_stay_within_their_arrays():
         factors, _, _ = small_matrices.factors(guarded(A, end))
         np.testing.assert_array_equal(factors, small_matrices.factors(A)[0])
         assert small_matrices.roots(guarded(A @ adjoint(A) + np.eye(5), end), True) is not None
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("m, n", [(1, 1), (3, 2), (8, 8), (5, 16), (16, 16), (16, 7)])
+def test_many_small_matrices_are_reflected_and_solved_with(dtype, m, n):
+    """Whichever way they lie, and read within their memory; numbers that are not finite, and what squares cannot hold, are LAPACK's."""
+    rng, count = np.random.default_rng(0), 37
+    A = normal(rng, dtype, count, m, n)
+    for given in (A, A.swapaxes(-1, -2).copy().swapaxes(-1, -2), np.repeat(A, 2, 0)[::2], guarded(A), guarded(A, False)):
+        packed, tau = (each if k else each.swapaxes(-1, -2) for k, each in enumerate(small_solutions.reflections(given)))
+        one = [lapack.geqrf(matrix) for matrix in A]
+        check(packed, np.stack([each[0] for each in one]), dtype, 10)
+        check(tau, np.stack([each[1] for each in one]), dtype, 10)
+        for mode, size in (("reduced", min(m, n)), ("complete", m)):
+            Q, R = lapack.qr(given, mode)
+            check(Q @ R, A, dtype)
+            check(adjoint(Q) @ Q, np.broadcast_to(np.eye(size), (count, size, size)), dtype)
+    T, B = normal(rng, dtype, count, m, m) + 5 * np.eye(m, dtype=dtype), normal(rng, dtype, count, m, n)
+    for given in (T, T.swapaxes(-1, -2).copy().swapaxes(-1, -2), guarded(T), guarded(T, False)):
+        for upper in (False, True):
+            half = np.triu(T) if upper else np.tril(T)
+            check(half @ lapack.solve_triangular(given, B, upper, True, False), B, dtype)
+            right = lapack.solve_triangular(given, adjoint(B), upper, False, False)
+            check(right @ half, adjoint(B), dtype)
+            product = half.swapaxes(-1, -2) @ half if upper else half @ half.swapaxes(-1, -2)
+            check(product @ lapack.cholesky_solve(given, B, upper), B, dtype, 100)
+            check(product @ lapack.cholesky_inverse(given, upper), np.broadcast_to(np.eye(m), T.shape), dtype, 100)
+    for value in (np.nan, np.inf, 1e-30, 0):
+        B = A.copy()
+        B[7] = value
+        assert small_solutions.reflections(B) is None or (value and dtype == np.float64 and np.isfinite(value))
+    assert small_solutions.reflections(A[:31]) is None and small_solutions.solutions("lower", T[:31], T[:31]) is None

@@ -16,7 +16,7 @@ import numpy as np
 from ...core.arrays.native import NoKernel, native
 from ..compiler.build import kernel
 from ..compiler.language import Builder, Value
-from . import blocks, elimination, reflections, roots, small_matrices, substitution
+from . import blocks, elimination, reflections, roots, small_matrices, small_solutions, substitution
 from .blas import Library, alone, library
 
 _LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
@@ -269,10 +269,15 @@ def inverse(A: np.ndarray) -> Arrays | None:
     return _matrices(substitution.solutions("inverse", rows, None, pivots, order), lead), np.zeros(lead, np.int32)
 
 
-def _own_rows(triangles: np.ndarray, B: np.ndarray) -> blocks.Rows | None:
-    """Matrices of one system each in padded rows; None where LAPACK is to solve with them."""
-    one = triangles.dtype == B.dtype and triangles.shape[:-2] == B.shape[:-2] and B.shape[-1] >= SEVERAL
-    return blocks.in_rows(triangles) if one else None
+def _solved_by_triangles(word: str, A: np.ndarray, B: np.ndarray | None) -> np.ndarray | None:
+    """Solutions as ``substitution.solutions`` has them, of as many systems as A has matrices; None where LAPACK is to solve them."""
+    if B is not None and (A.dtype != B.dtype or A.shape[:-2] != B.shape[:-2]):
+        return None
+    small = small_solutions.solutions(word, A, B)
+    if small is not None:
+        return small
+    rows = blocks.in_rows(A) if B is None or B.shape[-1] >= SEVERAL else None
+    return None if rows is None else substitution.solutions(word, rows, B)
 
 
 @native("_lu_solve")
@@ -281,7 +286,7 @@ def lu_solve(factors: np.ndarray, pivots: np.ndarray, B: np.ndarray, adjoint: bo
     if not factors.size:
         return None
     lead = _lead(factors, B)
-    rows = _own_rows(factors, B)
+    rows = blocks.in_rows(factors) if factors.shape[:-2] == lead == B.shape[:-2] and columns >= SEVERAL else None
     if rows is not None:
         places = np.ascontiguousarray(pivots, np.int32).reshape(-1, n)
         return _matrices(substitution.solutions("transposed factors" if adjoint else "factors", rows, B, places), lead)
@@ -320,11 +325,10 @@ def solve_triangular(A: np.ndarray, B: np.ndarray, upper: bool, left: bool, unit
     if A.dtype != B.dtype:
         return None
     lead, size = _lead(A, B), A.shape[-1]
-    rows = _own_rows(A if left else A.swapaxes(-1, -2), B if left else B.swapaxes(-1, -2))
-    if rows is not None:
-        word = f"{'' if left else 'rows of '}{'unit ' if unitriangular else ''}{'upper' if upper is left else 'lower'}"
-        X = substitution.solutions(word, rows, B if left else B.swapaxes(-1, -2))
-        return _matrices(X, lead)
+    word = f"{'' if left else 'rows of '}{'unit ' if unitriangular else ''}{'upper' if upper is left else 'lower'}"
+    own = _solved_by_triangles(word, A, B) if left else _solved_by_triangles(word, A.swapaxes(-1, -2), B.swapaxes(-1, -2))
+    if own is not None:
+        return _matrices(own, lead)
     by_rows = A.shape[:-2] == lead and A.flags.c_contiguous  # read as its transpose
     given = A.reshape(-1, size, size) if by_rows else _readable(A, lead)
     words = ("L" if left else "R", "U" if upper != by_rows else "L", "T" if by_rows else "N", "U" if unitriangular else "N")
@@ -355,9 +359,9 @@ def cholesky_solve(factor: np.ndarray, B: np.ndarray, upper: bool) -> np.ndarray
     letter, (n, columns) = _letter(B, "potrs"), B.shape[-2:]
     if factor.dtype != B.dtype:
         return None
-    lead, rows = _lead(factor, B), _own_rows(factor, B)
-    if rows is not None:
-        return _matrices(substitution.solutions("upper root" if upper else "lower root", rows, B), lead)
+    lead, own = _lead(factor, B), _solved_by_triangles("upper root" if upper else "lower root", factor, B)
+    if own is not None:
+        return _matrices(own, lead)
     X, cost = _stack(B, lead), 2 * n * n * columns
     halves = _parts(X, cost)
     each = (n, halves.shape[1], _readable(factor, lead), n, halves, n, _integers(1))
@@ -367,9 +371,10 @@ def cholesky_solve(factor: np.ndarray, B: np.ndarray, upper: bool) -> np.ndarray
 
 @native("_cholesky_inverse")
 def cholesky_inverse(factor: np.ndarray, upper: bool) -> np.ndarray:
-    letter, n, rows = _letter(factor, "potri"), factor.shape[-1], blocks.in_rows(factor)
-    if rows is not None:
-        return _matrices(substitution.solutions(f"inverse of {'upper' if upper else 'lower'} root", rows, None), factor.shape[:-2])
+    letter, n = _letter(factor, "potri"), factor.shape[-1]
+    own = _solved_by_triangles(f"inverse of {'upper' if upper else 'lower'} root", factor, None)
+    if own is not None:
+        return _matrices(own, factor.shape[:-2])
     stack = _stack(factor)
     _run(letter + "potri", len(stack), n**3, "U" if upper else "L", n, stack, n, _integers(1))
     mask, other = _triangle(n, n), stack.swapaxes(-1, -2).conj()
@@ -421,6 +426,9 @@ def geqrf(A: np.ndarray) -> Arrays:
     letter, (m, n), lead, own = _letter(A, "geqrf"), A.shape[-2:], A.shape[:-2], reflections.factors(A)
     if own is not None:
         return _matrices(blocks.in_columns(own.rows, m), lead), own.tau.reshape(*lead, -1)
+    small = small_solutions.reflections(A)
+    if small is not None:
+        return _matrices(small[0], lead), small[1].reshape(*lead, -1)
     stack, short = _stack(A), min(m, n)
     tau = np.empty((len(stack), short), A.dtype)
     _run(letter + "geqrf", len(stack), 2 * m * n * short, m, n, stack, m, tau, Room(A.dtype.char), _integers(1))
@@ -432,8 +440,9 @@ def orgqr(A: np.ndarray, tau: np.ndarray) -> np.ndarray:
     """The first columns, as many as A has, of the product of the reflections."""
     routine, (m, n), count = "ungqr" if A.dtype.kind == "c" else "orgqr", A.shape[-2:], tau.shape[-1]
     letter, own = _letter(A, routine), reflections.given(A, tau)
-    if own is not None:
-        return _matrices(reflections.product(own, None, n), A.shape[:-2])
+    product = small_solutions.product(A, tau, n) if own is None else reflections.product(own, None, n)
+    if product is not None:
+        return _matrices(product, A.shape[:-2])
     stack, factors = _stack(A), np.ascontiguousarray(tau).reshape(-1, count) if count else np.zeros(1, A.dtype)
     _run(letter + routine, len(stack), 2 * m * n * n, m, n, count, stack, m, factors, Room(A.dtype.char), _integers(1))
     return _matrices(stack, A.shape[:-2])

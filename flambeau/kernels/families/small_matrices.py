@@ -21,15 +21,45 @@ MANY = 32  # matrices from which on this pays
 _CHUNK = 1 << 14  # multiplications
 
 
-class _Lanes:
-    """As many matrices as a vector has lanes, of ``n`` rows, on the thread's stack."""
+class Lanes:
+    """As many matrices as a vector has lanes, of ``n`` rows and ``columns``, on the thread's stack."""
 
-    def __init__(self, k: Builder, element: str, n: Value):
+    def __init__(self, k: Builder, element: str, n: Value, columns: Value | None = None, side: int = SIDE):
         self.k, self.element, self.n, self.lanes = k, element, n, k.lanes(element)
-        self.memory = k.scratch(SIDE * SIDE * self.lanes, element)
+        self.columns = n if columns is None else columns
+        self.memory = k.scratch(side * side * self.lanes, element)
 
     def place(self, i: Value, j: Value) -> Value:
-        return (i * self.n + j) * self.lanes
+        return (i * self.columns + j) * self.lanes
+
+    def fetch(self, x: Value, group: tuple[Value, Value], strides: tuple[Value, Value, Value]) -> None:
+        """Matrices of a ``group``, the first and how many there are; ``strides`` from matrix to matrix, row to row, column to column."""
+        k, (first, count), (step, row, column) = self.k, group, strides
+
+        def lane(lane: Value) -> None:
+            start = k.at(x, k.least(first + lane, count - 1) * step, self.element)
+
+            def entry(i: Value, j: Value) -> None:
+                k.store(k.load(start, i * row + j * column, self.element), self.memory, self.place(i, j) + lane, self.element)
+
+            k.loop(0, self.n, lambda i: k.loop(0, self.columns, lambda j: entry(i, j)))
+
+        k.loop(0, self.lanes, lane)
+
+    def give(self, out: Value, group: tuple[Value, Value], columns_first: bool = True) -> None:
+        """The matrices of a group that are there, column by column or row by row."""
+        k, (first, count) = self.k, group
+
+        def lane(lane: Value) -> None:
+            start = k.at(out, (first + lane) * (self.n * self.columns), self.element)
+
+            def entry(i: Value, j: Value) -> None:
+                value = k.load(self.memory, self.place(i, j) + lane, self.element)
+                k.store(value, start, j * self.n + i if columns_first else i * self.columns + j, self.element)
+
+            k.loop(0, self.n, lambda i: k.loop(0, self.columns, lambda j: entry(i, j)))
+
+        k.loop(0, k.least(count - first, self.lanes), lane)
 
     def load(self, i: Value, j: Value) -> Value:
         return self.k.load(self.memory, self.place(i, j), self.element, self.lanes)
@@ -74,7 +104,7 @@ class _Lanes:
 def eliminate(k: Builder, element: str) -> None:
     """Both factors of each matrix, column by column, the row of each pivot counted from 1, and the first pivot that is 0 (0: none)."""
     x, out, pivots, failures, count, n, per = k.array(), k.array(), k.array(), k.array(), k.integer(), k.integer(), k.integer()
-    a, number = _Lanes(k, element, n), "i32" if element == "f32" else "i64"
+    a, number = Lanes(k, element, n), "i32" if element == "f32" else "i64"
     lanes = a.lanes
     chosen, failed = k.scratch(SIDE * lanes, number), k.scratch(lanes, number)
 
@@ -133,7 +163,7 @@ def eliminate(k: Builder, element: str) -> None:
 def take_roots(k: Builder, element: str, upper: bool) -> None:
     """Cholesky's factor of each matrix, column by column, made from its lower or upper triangle; a flag is set where there is none."""
     x, out, flag, count, n, per = k.array(), k.array(), k.array(), k.integer(), k.integer(), k.integer()
-    a = _Lanes(k, element, n)
+    a = Lanes(k, element, n)
     lanes = a.lanes
 
     def entry(i: Value, j: Value) -> Value:
