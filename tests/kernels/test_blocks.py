@@ -68,6 +68,24 @@ def test_elimination_is_lapacks(dtype):
                         assert ours <= 2 * theirs + 0.5, (m, n, ours, theirs)
 
 
+@both_dtypes
+def test_launches_for_each_panel_give_the_same_bits(dtype, monkeypatch):
+    rng = np.random.default_rng(8)
+    for m, n in ((40, 40), (65, 130), (200, 129)):
+        A = rng.standard_normal((m, n)).astype(dtype)
+        A[:, 70:75] = 0
+        whole = lapack.lu_factor(A)
+        monkeypatch.setattr(elimination, "APART", 1)
+        for got, want in zip(lapack.lu_factor(A), whole, strict=True):
+            np.testing.assert_array_equal(got, want)
+        A[3, 30] = np.nan
+        assert elimination.factors(A) is None
+        A[3, 30] = 1e-310
+        assert elimination.factors(np.eye(m, dtype=dtype) * A[3, 30]) is None or dtype == np.float32
+        monkeypatch.undo()
+        monkeypatch.setattr(blocks, "ROWS", (1, 600))
+
+
 def test_of_equal_pivots_the_first_is_taken():
     for n in (5, 40):
         A = np.tril(-np.ones((n, n)), -1) + np.eye(n)

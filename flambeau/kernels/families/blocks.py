@@ -30,7 +30,7 @@ from ..compiler.memory import empty
 from ..compiler.target import Target, current
 from .tiles import below, transposed
 
-ROWS = 33, 512  # of a matrix, and columns: LAPACK is as quick for fewer, and has threads for more
+ROWS = 12, 1024  # of a matrix, and columns: LAPACK is as quick for fewer, and for more
 WIDE = 64  # elements: padded rows are a multiple of it, and of every tile's columns and every block
 TOGETHER = 64  # matrices whose padded rows are in memory at once, at most
 

@@ -16,6 +16,7 @@ pivoting", for panels within panels.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from ..compiler.language import FLOATS, Builder, Value
 from .blocks import Blocks, Rows, are_for_blocks, lies, reserve, slices
 
 PANEL = 64  # columns
+APART = 384  # rows from which on a panel is a launch, and what it does to other columns another one
 DECLINED = -1  # in place of a failure's number: numbers that are not finite, or a pivot whose reciprocal is not
 
 
@@ -43,54 +45,82 @@ class Eliminated(Record):
     by: Integer  # from row to row, or from column to column
     step: Integer  # from matrix to matrix, and from factors to factors
     room: Integer
+    first: Integer  # column of the panel, where each is a launch
 
 
 class _Elimination(Blocks):
     """The factors of one matrix in padded rows."""
 
-    def __init__(self, k: Builder, element: str, o: Eliminated, rows: Value, pivots: Value, order: Value):
+    def __init__(self, k: Builder, element: str, o: Eliminated, b: Value):
         super().__init__(k, element)
-        self.o, self.rows, self.pivots, self.order = o, rows, pivots, order
+        self.o, self.rows = o, k.at(o.rows, b * o.room, element)
+        self.pivots, self.order = k.at(o.pivots, b * k.least(o.m, o.n), "i32"), k.at(o.order, b * o.m, "i32")
+        self.short, self.columns = k.least(o.m, o.n), (k.const(0, "i64"), o.n)  # columns in which rows are exchanged
         self.number_of = "i32" if element == "f32" else "i64"  # rows, beside elements of that size
 
     def here(self, row: Value | int, column: Value) -> tuple[Value, Value]:
         return self.at(self.rows, row, self.o.pitch, column), self.o.pitch
 
-    def factor(self) -> Value:
+    def start(self, a: Value) -> Value:
+        """Copy the matrix; whether all of its numbers are finite."""
         k, o = self.k, self.o
-        short = k.least(o.m, o.n)
         k.loop(0, o.m, lambda i: k.store(k.cast(i, "i32"), self.order, i, "i32"))
+        return self.read(a, o.by, o.by_rows.ne(0), (o.m, o.n), self.rows, o.pitch)
 
+    def factor(self) -> Value:
         def panel(first: Value, failure: Value) -> Value:
-            end = k.least(first + PANEL, (o.n + self.size - 1) // self.size * self.size)
-            stop = k.least(first + PANEL, short)
-            failure = k.loop(first, stop, partial(self._block, end, short), step=self.size, carried=[failure])
-            self._right_of_panel(first, stop, end)
+            failure, end = self.panel(first, failure), self._end(first)
+            self.right_of_panel(first, end, self.o.n - end)
             return failure
 
-        return k.loop(0, short, panel, step=PANEL, carried=[k.const(0, "i64")])
+        return self.k.loop(0, self.short, panel, step=PANEL, carried=[self.k.const(0, "i64")])
 
-    def _right_of_panel(self, first: Value, stop: Value, end: Value) -> None:
-        """Columns from ``end`` on: rows of the panel solved with its triangle, and the products taken off below."""
-        k, o = self.k, self.o
-        columns = o.n - end
+    def _end(self, first: Value) -> Value:
+        return self.k.least(first + PANEL, (self.o.n + self.size - 1) // self.size * self.size)
+
+    def panel(self, first: Value, failure: Value) -> Value:
+        """A panel's columns."""
+        stop = self.k.least(first + PANEL, self.short)
+        return self.k.loop(first, stop, partial(self._block, self._end(first)), step=self.size, carried=[failure])
+
+    def right_of_panel(self, first: Value, begin: Value, columns: Value) -> None:
+        """So many columns from ``begin`` on: rows of the panel solved with its triangle, and the products taken off below."""
+        k, o, stop = self.k, self.o, self.k.least(first + PANEL, self.short)
 
         def block(at: Value) -> None:
-            line, pitch = self.here(at, end)
+            line, pitch = self.here(at, begin)
             depth = at - first
-            self.subtract((line, pitch), self.here(at, first), self.here(first, end), self.size, columns, depth, False)
+            self.subtract((line, pitch), self.here(at, first), self.here(first, begin), self.size, columns, depth, False)
             self.solve(self.here(at, at), (line, pitch), columns, True, True, False)
 
         def right() -> None:
             k.loop(first, stop, block, step=self.size)
-            self.subtract(self.here(stop, end), self.here(stop, first), self.here(first, end), o.m - stop, columns, stop - first, False)
+            self.subtract(self.here(stop, begin), self.here(stop, first), self.here(first, begin), o.m - stop, columns, stop - first, False)
 
         k.when(columns > 0, right)
 
-    def _block(self, end: Value, short: Value, first: Value, failure: Value) -> Value:
+    def follow(self, first: Value, stripe: Value) -> None:
+        """As many columns as a panel has, beside the one that has been factored: its rows exchanged, and what comes right of it."""
+        k, begin = self.k, stripe * PANEL
+        self.columns = begin, k.least(begin + PANEL, self.o.n)
+
+        def swap(row: Value) -> None:
+            other = k.cast(k.load(self.pivots, row, "i32"), "i64") - 1
+            k.when(other.ne(row), partial(self._swap, row, other))
+
+        def beside() -> None:
+            k.loop(first, k.least(first + PANEL, self.short), swap)
+            k.when(begin > first, lambda: self.right_of_panel(first, *self._span()))
+
+        k.when(begin.ne(first), beside)
+
+    def _span(self) -> tuple[Value, Value]:
+        return self.columns[0], self.columns[1] - self.columns[0]
+
+    def _block(self, end: Value, first: Value, failure: Value) -> Value:
         """A block's columns, and what they leave of the panel's others."""
         k, o, after = self.k, self.o, first + self.size
-        stop = k.least(after, short)
+        stop = k.least(after, self.short)
         failure = k.loop(first, stop, partial(self._column, first), carried=[failure])
 
         def others() -> None:
@@ -137,17 +167,21 @@ class _Elimination(Blocks):
         return k.cast(row, "i64")
 
     def _exchange(self, row: Value, other: Value) -> None:
-        a, b = self.here(row, self.k.const(0, "i64"))[0], self.here(other, self.k.const(0, "i64"))[0]
+        self._swap(row, other)
+        first, second = (self.k.load(self.order, place, "i32") for place in (row, other))
+        self.k.store(second, self.order, row, "i32")
+        self.k.store(first, self.order, other, "i32")
+
+    def _swap(self, row: Value, other: Value) -> None:
+        begin, count = self._span()
+        a, b = self.here(row, begin)[0], self.here(other, begin)[0]
 
         def some(j: Value) -> None:
             upper, lower = self.vector(a, j), self.vector(b, j)
             self.put(lower, a, j)
             self.put(upper, b, j)
 
-        self.k.loop(0, self.o.n, some, step=self.lanes)
-        first, second = (self.k.load(self.order, place, "i32") for place in (row, other))
-        self.k.store(second, self.order, row, "i32")
-        self.k.store(first, self.order, other, "i32")
+        self.k.loop(0, count, some, step=self.lanes)
 
     def _below(self, first: Value, column: Value, line: Value, inverse: Value) -> None:
         """Multiples of the pivot's row taken off the block's rows below it."""
@@ -173,13 +207,42 @@ def eliminate_blocks(k: Builder, element: str) -> None:
     o = k.arguments(Eliminated)
 
     def matrix(b: Value) -> None:
-        rows, pivots = k.at(o.rows, b * o.room, element), k.at(o.pivots, b * k.least(o.m, o.n), "i32")
-        work = _Elimination(k, element, o, rows, pivots, k.at(o.order, b * o.m, "i32"))
-        finite = work.read(k.at(o.a, b * o.step, element), o.by, o.by_rows.ne(0), (o.m, o.n), rows, o.pitch)
+        work = _Elimination(k, element, o, b)
+        finite = work.start(k.at(o.a, b * o.step, element))
         k.store(k.when(finite, work.factor, lambda: k.const(DECLINED, "i64")), o.failures, b, "i64")
-        work.ones_behind(rows, o.pitch, k.least(o.m, o.n))
+        work.ones_behind(work.rows, o.pitch, work.short)
 
     k.for_chunks(matrix)
+
+
+@kernel
+def eliminate_panel(k: Builder, element: str, begins: bool) -> None:
+    """A panel of one matrix, which is copied where it ``begins``."""
+    o = k.arguments(Eliminated)
+
+    def matrix(b: Value) -> None:
+        work = _Elimination(k, element, o, b)
+        if begins:
+            finite = work.start(o.a)
+            k.store(k.select(finite, k.const(0, "i64"), DECLINED), o.failures, 0, "i64")
+            work.ones_behind(work.rows, o.pitch, work.short)
+        work.columns = o.first, k.least(o.first + PANEL, o.n)
+        before = k.load(o.failures, 0, "i64")
+        failure = k.when(before < 0, lambda: before, lambda: work.panel(o.first, before))
+        k.store(failure, o.failures, 0, "i64")
+
+    k.for_chunks(matrix)
+
+
+@kernel
+def eliminate_beside(k: Builder, element: str) -> None:
+    """What a panel does to the other columns, as many as it has a chunk."""
+    o = k.arguments(Eliminated)
+
+    def stripe(c: Value) -> None:
+        _Elimination(k, element, o, k.const(0, "i64")).follow(o.first, c)
+
+    k.when(k.load(o.failures, 0, "i64") >= 0, lambda: k.for_chunks(stripe))  # else there are no pivots
 
 
 def factors(A: np.ndarray) -> tuple[Rows, np.ndarray, np.ndarray, np.ndarray] | None:
@@ -187,15 +250,22 @@ def factors(A: np.ndarray) -> tuple[Rows, np.ndarray, np.ndarray, np.ndarray] | 
     m, n = A.shape[-2:]
     if not are_for_blocks(A.dtype, m, n):
         return None
-    matrices = lies(A)
+    matrices, element = lies(A), FLOATS[A.dtype]
     count, short = len(matrices.array), min(m, n)
     rows = reserve(count, m, n, A.dtype)
     pivots, order, failures = (np.empty((count, size), kind) for size, kind in ((short, np.int32), (m, np.int32), (1, np.int64)))
-    run = eliminate_blocks(FLOATS[A.dtype]).launch
-    for part in slices(count):
-        run(
-            part.stop - part.start, a=matrices.array[part], rows=rows.array[part], pivots=pivots[part], order=order[part],
-            failures=failures[part], m=m, n=n, pitch=rows.pitch, by_rows=matrices.by_rows, by=matrices.by, step=matrices.step,
-            room=rows.room,
+
+    def launch(kernel: Any, chunks: int, part: slice, first: int = 0) -> None:
+        kernel.launch(
+            chunks, a=matrices.array[part], rows=rows.array[part], pivots=pivots[part], order=order[part], failures=failures[part], m=m,
+            n=n, pitch=rows.pitch, by_rows=matrices.by_rows, by=matrices.by, step=matrices.step, room=rows.room, first=first,
         )  # fmt: skip
+
+    if count > 1 or short < APART:
+        for part in slices(count):
+            launch(eliminate_blocks(element), part.stop - part.start, part)
+    else:
+        for first in range(0, short, PANEL):
+            launch(eliminate_panel(element, first == 0), 1, slice(1), first)
+            launch(eliminate_beside(element), -(-n // PANEL), slice(1), first)
     return None if failures.min() < 0 else (rows, pivots, order, failures[:, 0])

@@ -204,9 +204,14 @@ def _factored(A: np.ndarray, letter: str, lead: tuple[int, ...] | None = None) -
     return stack, pivots, info
 
 
+def _own_factors(A: np.ndarray) -> Any:
+    """Those by blocks; None for matrices that are LAPACK's, or that lanes of vectors have each (``small_matrices``)."""
+    return None if small_matrices.are_many(A) else elimination.factors(A)
+
+
 @native("_lu_factor")
 def lu_factor(A: np.ndarray) -> Arrays:
-    letter, lead, own = _letter(A, "getrf"), A.shape[:-2], elimination.factors(A)
+    letter, lead, own = _letter(A, "getrf"), A.shape[:-2], _own_factors(A)
     if own is not None:
         rows, swaps, _, failures = own
         return _matrices(blocks.in_columns(rows, A.shape[-2]), lead), swaps.reshape(*lead, -1), _failures(failures, lead)
@@ -232,7 +237,7 @@ def _swaps(pivots: np.ndarray, lead: tuple[int, ...]) -> np.ndarray:
 
 def _pivots_of(A: np.ndarray) -> np.ndarray:
     """The diagonal of A's factor U, its first element with the sign of the rows' permutation."""
-    own, n = elimination.factors(A), A.shape[-1]
+    own, n = _own_factors(A), A.shape[-1]
     if own is None:
         matrices, pivots, _ = lu_factor(A)
     else:
@@ -423,12 +428,12 @@ def eigh(A: np.ndarray, UPLO: str, vectors: bool) -> Any:
 # -- QR -------------------------------------------------------------------------------------------------------------------------------
 @native("geqrf")
 def geqrf(A: np.ndarray) -> Arrays:
-    letter, (m, n), lead, own = _letter(A, "geqrf"), A.shape[-2:], A.shape[:-2], reflections.factors(A)
-    if own is not None:
-        return _matrices(blocks.in_columns(own.rows, m), lead), own.tau.reshape(*lead, -1)
-    small = small_solutions.reflections(A)
+    letter, (m, n), lead, small = _letter(A, "geqrf"), A.shape[-2:], A.shape[:-2], small_solutions.reflections(A)
     if small is not None:
         return _matrices(small[0], lead), small[1].reshape(*lead, -1)
+    own = reflections.factors(A)
+    if own is not None:
+        return _matrices(blocks.in_columns(own.rows, m), lead), own.tau.reshape(*lead, -1)
     stack, short = _stack(A), min(m, n)
     tau = np.empty((len(stack), short), A.dtype)
     _run(letter + "geqrf", len(stack), 2 * m * n * short, m, n, stack, m, tau, Room(A.dtype.char), _integers(1))
@@ -439,8 +444,10 @@ def geqrf(A: np.ndarray) -> Arrays:
 def orgqr(A: np.ndarray, tau: np.ndarray) -> np.ndarray:
     """The first columns, as many as A has, of the product of the reflections."""
     routine, (m, n), count = "ungqr" if A.dtype.kind == "c" else "orgqr", A.shape[-2:], tau.shape[-1]
-    letter, own = _letter(A, routine), reflections.given(A, tau)
-    product = small_solutions.product(A, tau, n) if own is None else reflections.product(own, None, n)
+    letter, product = _letter(A, routine), small_solutions.product(A, tau, n)
+    own = reflections.given(A, tau) if product is None else None
+    if own is not None:
+        product = reflections.product(own, None, n)
     if product is not None:
         return _matrices(product, A.shape[:-2])
     stack, factors = _stack(A), np.ascontiguousarray(tau).reshape(-1, count) if count else np.zeros(1, A.dtype)
@@ -471,7 +478,8 @@ def ormqr(A: np.ndarray, tau: np.ndarray, C: np.ndarray, left: bool, adjoint: bo
 @native("linalg.qr")
 def qr(A: np.ndarray, mode: str) -> Arrays:
     m, n = A.shape[-2:]
-    size, own = m if mode == "complete" else min(m, n), reflections.factors(A)
+    size = m if mode == "complete" else min(m, n)
+    own = None if small_solutions.are_many(A) else reflections.factors(A)
     if own is not None:
         R = _matrices(blocks.in_columns(own.rows, size, True), A.shape[:-2])
         return (np.empty((0,), A.dtype) if mode == "r" else _matrices(reflections.product(own, None, size), A.shape[:-2])), R

@@ -13,10 +13,10 @@ from collections.abc import Callable
 import numpy as np
 
 from ..compiler.build import kernel
-from ..compiler.language import ELEMENTS, Builder, Value
+from ..compiler.language import ELEMENTS, FLOATS, Builder, Value
 from ..compiler.memory import empty
 
-SIDE = 32  # of the largest matrix: 64 KB for as many as a vector has lanes
+SIDE = 28  # of the largest matrix: 50 KB for as many as a vector has lanes
 MANY = 32  # matrices from which on this pays
 _CHUNK = 1 << 14  # multiplications
 
@@ -188,11 +188,17 @@ def take_roots(k: Builder, element: str, upper: bool) -> None:
     k.for_chunks(lambda c: k.loop(c * per, k.least((c + 1) * per, count), group, step=lanes))
 
 
+def are_many(A: np.ndarray) -> bool:
+    """Whether these are many small square matrices."""
+    m, n = A.shape[-2:]
+    return A.dtype in FLOATS and m == n and 0 < n <= SIDE and A.size >= MANY * n * n
+
+
 def _taken(A: np.ndarray) -> tuple[str, np.ndarray, int, int] | None:
     """Element type, row-major stack, its length and how many matrices make a chunk; None for other matrices than many small square ones."""
-    element, (m, n) = ELEMENTS.get(A.dtype, ""), A.shape[-2:]
-    if element not in ("f32", "f64") or m != n or not 0 < n <= SIDE or A.size < MANY * n * n:
+    if not are_many(A):
         return None
+    element, n = ELEMENTS[A.dtype], A.shape[-1]
     stack = np.ascontiguousarray(A).reshape(-1, n, n)
     return element, stack, len(stack), max(_CHUNK // (n**3 * 16), 1) * 16  # a multiple of every vector
 

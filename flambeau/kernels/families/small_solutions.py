@@ -271,10 +271,15 @@ def _are_small(dtype: np.dtype, m: int, n: int, size: int) -> bool:
     return dtype in FLOATS and 0 < min(m, n) and max(m, n) <= SIDE and size >= MANY * m * n
 
 
+def are_many(A: np.ndarray) -> bool:
+    """Whether these are many small matrices."""
+    return _are_small(A.dtype, *A.shape[-2:], A.size)
+
+
 def reflections(A: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """R and reflections, transposed, and their factors; None for others than many small matrices, and for LAPACK's."""
     m, n = A.shape[-2:]
-    given = _strides(A) if _are_small(A.dtype, m, n, A.size) else None
+    given = _strides(A) if are_many(A) else None
     if given is None:
         return None
     count, per, flag = len(given[0]), _per(m * n * n), np.zeros(1, np.int64)
