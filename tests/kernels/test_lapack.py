@@ -7,7 +7,7 @@ import pytest
 
 import flambeau as torch
 from flambeau.core.arrays import lapack as bindings, native
-from flambeau.kernels.families import lapack, small_matrices, small_solutions
+from flambeau.kernels.families import elimination, lapack, small_matrices, small_solutions
 from flambeau.kernels.families.blas import library
 
 from .guard import guarded
@@ -221,3 +221,17 @@ def test_many_small_matrices_are_reflected_and_solved_with(dtype, m, n):
         B[7] = value
         assert small_solutions.reflections(B) is None or (value and dtype == np.float64 and np.isfinite(value))
     assert small_solutions.reflections(A[:31]) is None and small_solutions.solutions("lower", T[:31], T[:31]) is None
+
+
+@pytest.mark.parametrize("lead, short, rows", [((), 5, 5), ((40,), 3, 7), ((2, 0), 4, 4), ((), 0, 3), ((), 0, 0)])
+def test_pivots_are_orders_of_rows(lead, short, rows):
+    rng = np.random.default_rng(0)
+    pivots = np.array([rng.integers(i + 1, rows + 1, lead) for i in range(short)], np.int32).reshape(short, *lead)
+    pivots = np.moveaxis(pivots, 0, -1)
+    with native.disabled():
+        want = bindings.permutation(pivots, rows)
+    got = elimination.order_of_pivots(pivots, rows)
+    assert (got is None) == (not pivots.size)
+    np.testing.assert_array_equal(want if got is None else got, want)
+    P = torch.lu_unpack(torch.zeros(*lead, rows, short), torch.from_numpy(np.ascontiguousarray(pivots)), unpack_data=False)[0].numpy()
+    np.testing.assert_array_equal(P, np.arange(rows)[:, None] == want[..., None, :])

@@ -95,6 +95,11 @@ def permutation(pivots: np.ndarray, rows: int) -> np.ndarray:
         raise RuntimeError(
             "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive.Did you properly pass the result of lu_factor?"
         )
+    return _order(pivots, rows)
+
+
+@native.part("_order_of_pivots", work="64 * pivots.size")
+def _order(pivots: np.ndarray, rows: int) -> np.ndarray:
     order = np.empty((*pivots.shape[:-1], rows), np.int64)
     order[...] = np.arange(rows)
     count, steps = math.prod(pivots.shape[:-1]), pivots.shape[-1] if rows else 0

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays.native import native
 from ..compiler.arguments import Array, Integer, Record
 from ..compiler.build import kernel
 from ..compiler.language import FLOATS, Builder, Value
@@ -269,3 +270,42 @@ def factors(A: np.ndarray) -> tuple[Rows, np.ndarray, np.ndarray, np.ndarray] | 
             launch(eliminate_panel(element, first == 0), 1, slice(1), first)
             launch(eliminate_beside(element), -(-n // PANEL), slice(1), first)
     return None if failures.min() < 0 else (rows, pivots, order, failures[:, 0])
+
+
+class Ordered(Record):
+    """Pivots of a batch of matrices, ``short`` for each, and the order of their ``rows``."""
+
+    pivots: Array  # int32
+    order: Array  # int64
+    rows: Integer
+    short: Integer
+
+
+@kernel
+def order_rows(k: Builder) -> None:
+    """The row from which each row comes after the pivots' swaps; a matrix is a chunk."""
+    o = k.arguments(Ordered)
+
+    def matrix(b: Value) -> None:
+        pivots, order = k.at(o.pivots, b * o.short, "i32"), k.at(o.order, b * o.rows, "i64")
+        k.loop(0, o.rows, lambda i: k.store(i, order, i, "i64"))
+
+        def swap(i: Value) -> None:
+            other = k.cast(k.load(pivots, i, "i32"), "i64") - 1
+            first, second = k.load(order, i, "i64"), k.load(order, other, "i64")
+            k.store(second, order, i, "i64")
+            k.store(first, order, other, "i64")
+
+        k.loop(0, o.short, swap)
+
+    k.for_chunks(matrix)
+
+
+@native("_order_of_pivots")
+def order_of_pivots(pivots: np.ndarray, rows: int) -> np.ndarray | None:
+    if not pivots.size or pivots.shape[-1] > rows:
+        return None
+    order = np.empty((*pivots.shape[:-1], rows), np.int64)
+    swaps = np.ascontiguousarray(pivots, np.int32)
+    order_rows().launch(order.size // rows, pivots=swaps, order=order, rows=rows, short=pivots.shape[-1])
+    return order

@@ -62,12 +62,13 @@ def _qr_gradient(grads: Any, result0: Any, result1: Any, mode: str) -> Any:
     elif rows < columns:
         rest = q.new_zeros((*q.shape[:-1], columns - rows))
     r = r[..., :rows]
-    upper = r.new_zeros(()) if grad_r is None else grad_r @ r.mH
+    products = [] if grad_r is None else [grad_r @ r.mH]
     if grad_q is not None:
-        upper = upper - q.mH @ grad_q
-    upper = upper.triu()
-    both = upper + upper.mH
-    both = q @ (both - (both.diagonal(0, -2, -1) * 0.5).diag_embed())
+        products.append(q.mH @ -grad_q)
+    upper = products[0] + products[1] if len(products) == 2 else products[0]
+    above = upper.triu(1)
+    half = above + upper.diagonal(0, -2, -1).real.diag_embed() if upper.is_complex() else upper.triu()
+    both = q @ (half + above.mH)
     square = solve_triangular(r.mH, both if grad_q is None else grad_q + both, upper=False, left=False)
     return square if rest is None else cat([square, rest], -1)
 

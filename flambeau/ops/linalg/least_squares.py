@@ -49,10 +49,10 @@ def _require_float(A: Any) -> None:
 def pinv_gradient(grad: Any, A: Any, P: Any) -> Any:
     """``-P^H grad P^H`` and what changes of the spaces of A's rows and columns add. Source: Golub and Pereyra, 1973."""
     PH, GH = P.mH, grad.mH
-    inside = (P @ GH @ P).mH
     left, right = GH @ P, P @ GH  # both parts are projected to where A is 0
-    outside = (left @ PH) - A @ (P @ (left @ PH))
-    beside = (PH @ right) - ((PH @ right) @ P) @ A
+    inside = (P @ left).mH
+    left, right = left @ PH, PH @ right
+    outside, beside = left - A @ (P @ left), right - (right @ P) @ A
     return outside + beside - inside
 
 

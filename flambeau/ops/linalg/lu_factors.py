@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -198,7 +199,9 @@ def _permutation(LU_pivots: Tensor, rows: int, like: Tensor) -> Tensor:
     """The permutation that pivots tell, as a matrix of the dtype of ``like``."""
     order = lapack.permutation(LU_pivots, rows)
     result = np.zeros((*order.shape, rows), like.dtype)
-    np.put_along_axis(result, order[..., None, :], 1, -2)
+    count = math.prod(order.shape[:-1])
+    ones = (order * rows + np.arange(rows)).reshape(count, rows)  # places in each matrix
+    result.reshape(count, rows * rows)[np.arange(count)[:, None], ones] = 1
     return result
 
 
