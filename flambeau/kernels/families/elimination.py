@@ -237,7 +237,7 @@ def eliminate_panel(k: Builder, element: str, begins: bool) -> None:
 
 @kernel
 def eliminate_beside(k: Builder, element: str) -> None:
-    """What a panel does to the other columns, as many as it has a chunk."""
+    """The columns beside a panel, as many as it has a chunk."""
     o = k.arguments(Eliminated)
 
     def stripe(c: Value) -> None:

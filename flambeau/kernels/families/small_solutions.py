@@ -273,7 +273,8 @@ def _are_small(dtype: np.dtype, m: int, n: int, size: int) -> bool:
 
 def are_many(A: np.ndarray) -> bool:
     """Whether these are many small matrices."""
-    return _are_small(A.dtype, *A.shape[-2:], A.size)
+    m, n = A.shape[-2:]
+    return _are_small(A.dtype, m, n, A.size)
 
 
 def reflections(A: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
