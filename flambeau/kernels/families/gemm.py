@@ -115,27 +115,24 @@ def strips(rows: Any, columns: Any) -> tuple[Any, Any]:
     return (rows + per_chunk - 1) // per_chunk, per_chunk
 
 
-def _by_vector(
-    turned: bool, shape: tuple[int, ...], least: int, a: np.ndarray, b: np.ndarray, bias: np.ndarray | None
-) -> np.ndarray | None:
-    """``a @ b (+ bias)`` as an array of ``shape`` where one operand, ``a`` if ``turned``, is a vector; None where NumPy is to do it."""
-    matrix, vector = (b.T, a.reshape(-1)) if turned else (a if a.ndim == 2 else a.reshape(-1, a.shape[-1]), b[:, 0])
-    rows, columns = matrix.shape
-    size = matrix.itemsize
-    if (
-        matrix.size < min(LONG, least)
-        or not matrix.size
-        or matrix.strides[1] != size
-        or matrix.strides[0] % size
-        or vector.strides[0] != size
-    ):
+def _vector_plan(dtype: np.dtype, turned: bool, a: _Layout, b: _Layout, shape: tuple[int, ...], has_bias: bool, least: int) -> _Run | None:
+    """Function ``run(a, b, bias)`` for ``a @ b (+ bias)`` as an array of ``shape`` where one operand, ``a`` if ``turned``, is a vector.
+
+    ``a`` has two dimensions. None where NumPy is to do it.
+    """
+    (matrix_shape, strides), (_, across) = ((b[0][::-1], b[1][::-1]), a) if turned else (a, b)
+    (rows, columns), (down, along), size = matrix_shape, strides, dtype.itemsize
+    apart = across[1 if turned else 0]
+    work = rows * columns
+    if work < min(LONG, least) or not work or along != size or down % size or (apart != size and columns > 1):
         return None
-    result = empty(shape, matrix.dtype)
-    arrays = (matrix, vector, result) if bias is None else (matrix, vector, result, bias)
     chunks, per_chunk = strips(rows, columns)
-    kernel = rows_times_vector(ELEMENTS[matrix.dtype], bias is not None)
-    kernel(chunks, *map(id, arrays), rows, columns, matrix.strides[0] // size, per_chunk)
-    return result
+    launch = rows_times_vector(ELEMENTS[dtype], has_bias).call(chunks, rows, columns, down // size, per_chunk)
+
+    def put(a: np.ndarray, b: np.ndarray, result: np.ndarray, *bias: np.ndarray) -> None:
+        launch(b, a, result, *bias)
+
+    return allocating(put if turned else launch, shape, dtype)
 
 
 def _form(rows: int, columns: int, row_stride: int, column_stride: int) -> tuple[int, int, int, int] | None:
@@ -257,7 +254,7 @@ def _plan(dtype: np.dtype, a: Layout, b: Layout, bias: tuple[Any, ...] | None, l
                 return partial(_copied_first, least)
             a = (rows, shape[-1]), (shape[-1] * size, size)
         if rows == 1 or (columns == 1 and bias is None):
-            return partial(_by_vector, rows == 1, result_shape, least)
+            return _vector_plan(dtype, rows == 1, a, b, result_shape, bias is not None, least)
     elif len(shape) > 4 or shape[:-2] != b_shape[:-2]:
         return None
     launch = _matrix_plan(dtype, a, b, bias is not None, least)

@@ -467,20 +467,21 @@ def _linear(a: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> Any:
     if weight.ndim != 2 or not a.ndim:
         return None
     if a.size == weight.shape[1]:
-        result = ignoring_fp(_row_product, a, weight)
-    else:
-        result = ignoring_fp(_dot, a, weight.T) if a.ndim < 3 else ignoring_fp(multiply, a, weight.T)
+        return ignoring_fp(_row_product, a, weight, bias)
+    result = ignoring_fp(_dot, a, weight.T) if a.ndim < 3 else ignoring_fp(multiply, a, weight.T)
     if bias is None:
         return result
     return ignoring_fp(_add, result, small_rows(bias, result.shape), result)
 
 
 @native.part("nn.functional.linear", work="weight.size // 6")
-def _row_product(a: np.ndarray, weight: np.ndarray) -> Any:
+def _row_product(a: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> Any:
     """``linear`` of one row: NumPy's BLAS would wake its own threads for a large matrix."""
     if a.ndim > 2:  # of such NumPy takes an inner product for each element
-        return a.reshape(1, -1).dot(weight.T).reshape(*a.shape[:-1], -1)
-    return a.dot(weight.T)
+        result = a.reshape(1, -1).dot(weight.T).reshape(*a.shape[:-1], -1)
+    else:
+        result = a.dot(weight.T)
+    return result if bias is None else _add(result, small_rows(bias, result.shape), result)
 
 
 def _linear_weight_gradient(grad: Any, input: Any, weight_shape: Any) -> Any:
