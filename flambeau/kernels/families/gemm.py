@@ -115,7 +115,7 @@ def strips(rows: Any, columns: Any) -> tuple[Any, Any]:
     return (rows + per_chunk - 1) // per_chunk, per_chunk
 
 
-def _vector_plan(dtype: np.dtype, turned: bool, a: _Layout, b: _Layout, shape: tuple[int, ...], has_bias: bool, least: int) -> _Run | None:
+def _vector_plan(dtype: np.dtype, turned: bool, a: Layout, b: Layout, shape: tuple[int, ...], has_bias: bool, least: int) -> _Run | None:
     """Function ``run(a, b, bias)`` for ``a @ b (+ bias)`` as an array of ``shape`` where one operand, ``a`` if ``turned``, is a vector.
 
     ``a`` has two dimensions. None where NumPy is to do it.
