@@ -466,7 +466,9 @@ def _layer_backward(
     run(layer_slope(element, centred, weight is not None), element, view, *given, result, sums[0], sums[-1], float(eps), chunks=_PARTS)
     dtype, shape = (input.dtype, (width,)) if weight is None else (weight.dtype, weight.shape)
     totals = [reduce("sum", partial, 0) if partial.size else np.add.reduce(partial, 0) for partial in sums]
-    return result, *[total.astype(dtype, copy=False).reshape(shape) for total in totals]
+    totals = [total.astype(dtype, copy=False) for total in totals]
+    # a view would be copied on its way to ``.grad``
+    return result, *[total if total.shape == shape else total.reshape(shape) for total in totals]
 
 
 @native("nn.functional._layer_norm", overwrites=1)

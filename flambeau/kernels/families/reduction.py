@@ -260,8 +260,8 @@ def _truth(rule: str) -> Any:  # no dimensions are none here, not all
 @native("_sum_to_size")
 def sum_to_size(input: np.ndarray, shape: Sequence[int]) -> Any:
     dims = dims_to_sum(input.shape, shape)
-    total = reduce("sum", input, dims, True) if dims else None
-    return None if total is None else total.reshape(shape)
+    total = reduce("sum", input, dims) if dims else None
+    return total if total is None or total.shape == shape else total.reshape(shape)
 
 
 _NAMES = {"amax": ("amax", "_max_of_all"), "amin": ("amin", "_min_of_all"), "max": ("_max_along",), "min": ("_min_along",)}
