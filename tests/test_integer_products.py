@@ -308,3 +308,14 @@ def test_integers_between_two_steps_are_rounded_as_in_pytorch(dtype: str, oracle
             found = whole.int_repr().tolist(), rows.int_repr().tolist()
             wanted = found if torch is flambeau else wanted  # noqa: F821
             assert found == wanted
+
+
+def test_packed_weights_are_constants_of_traced_programs() -> None:
+    layer, quantized, x = packed(flambeau), flambeau.ops.quantized, flambeau.ones(2, 5)
+    traced = flambeau.fx.symbolic_trace(lambda x: quantized.linear_relu_dynamic(x, layer) + quantized.linear_dynamic(x, layer))
+    assert [node.target for node in traced.graph.nodes if node.op == "get_attr"] == ["_torchbind_obj0"] * 2
+    assert flambeau.equal(traced(x), quantized.linear_relu_dynamic(x, layer) + quantized.linear_dynamic(x, layer))
+    compiled = flambeau.compile(lambda x: quantized.linear_dynamic(x, layer) * 2)
+    assert flambeau.equal(compiled(x), quantized.linear_dynamic(x, layer) * 2) and flambeau.equal(compiled(x), compiled(x))
+    with pytest.raises(RuntimeError, match="derivative for quantized::linear_dynamic is not implemented"):
+        quantized.linear_dynamic(x.requires_grad_(), layer).sum().backward()

@@ -194,7 +194,8 @@ class _Packet(OpOverloadPacket):
     """An operation that takes quantized tensors, which other functions refuse, as they are."""
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        if thread.function_modes:
+        first = args[0].__class__ if args else None
+        if thread.function_modes or (first is not Tensor and first is not QuantizedTensor and first is not ScriptObject):
             result = overridden(self, args, kwargs)
             if result is not NotImplemented:
                 return result

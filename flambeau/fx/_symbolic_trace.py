@@ -233,6 +233,13 @@ class Tracer(TracerBase):
                 self.tensor_attrs[id(a)] = known
                 setattr(self.root, known, a)
             return self.create_node("get_attr", known, (), {})
+        from ..aten.quantized import ScriptObject
+
+        if isinstance(a, ScriptObject):
+            known = next((name for name, value in vars(self.root).items() if value is a), None)
+            if known is None:
+                setattr(self.root, known := self.get_fresh_qualname("_torchbind_obj"), a)
+            return self.create_node("get_attr", known, (), {})
         return super().create_arg(a)
 
     def get_fresh_qualname(self, prefix: str) -> str:

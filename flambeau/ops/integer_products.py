@@ -31,7 +31,7 @@ def _require(condition: bool, message: str) -> None:
 
 
 def _no_derivative(name: str) -> dict[str, Any]:
-    return {"input": lambda grad: complain_derivative(f"aten::{name}")}
+    return {"input": lambda grad: complain_derivative(name)}
 
 
 # -- exact -----------------------------------------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def _same_floats(input: Any, scales: Any) -> None:
 
 @op(
     name="_weight_int8pack_mm",
-    grad=_no_derivative("_weight_int8pack_mm"),
+    grad=_no_derivative("aten::_weight_int8pack_mm"),
     opmath="native",
     canonicalize=_check_scaled,
     work="input.shape[0] * mat2.size // 8",
@@ -209,7 +209,7 @@ def _check_grouped(input: Any, mat2: Any, qGroupSize: int, qScaleAndZeros: Any) 
 
 @op(
     name="_weight_int4pack_mm_for_cpu",
-    grad=_no_derivative("_weight_int4pack_mm_for_cpu"),
+    grad=_no_derivative("aten::_weight_int4pack_mm_for_cpu"),
     opmath="native",
     canonicalize=_check_grouped,
     work="input.shape[0] * mat2.size // 4",
@@ -248,7 +248,7 @@ def weights_of(packed: np.ndarray, group: int, scales: np.ndarray) -> np.ndarray
 # -- quantized layers --------------------------------------------------------------------------------------------------------------------
 @op(
     name="_quantized_linear_dynamic",
-    grad=_no_derivative("linear_dynamic"),
+    grad=_no_derivative("quantized::linear_dynamic"),
     aten=None,
     fast=True,
     work="input.size * packed.panels.n // 16",

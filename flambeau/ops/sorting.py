@@ -345,7 +345,7 @@ def without_derivative(values: Tensor, source: Tensor, operation: str) -> Tensor
 
 
 def complain_derivative(operation: str) -> None:
-    if operation.startswith("aten::"):  # PyTorch's words where it has no formula, and where the formula says that there is none
+    if "::" in operation:  # PyTorch's words where it has no formula, and where the formula says that there is none
         raise RuntimeError(f"derivative for {operation} is not implemented")
     raise NotImplementedError(f"the derivative for '{operation}' is not implemented.")
 

@@ -17,6 +17,7 @@ from typing import Any
 from ...aten.calls import overload_named
 from ...aten.fake_tensor import FakeTensor
 from ...core import checks
+from ...core.arrays.panels import PackedLinear
 from ...core.expressions import ARITHMETIC, Call, Expr, symbol
 from ...core.random.generator import Generator
 from ...core.symbolic import COMPARISONS, SymbolicBool, SymbolicFloat, SymbolicInt, expression_of
@@ -87,6 +88,8 @@ class Recorder:
             return self.size_node(value)
         if isinstance(value, Generator):
             raise NotImplementedError("a generator of random numbers as a constant of a graph is not supported")
+        if isinstance(value, PackedLinear):
+            raise NotImplementedError("packed weights of a quantized layer as a constant of a graph are not supported")
         return value
 
     def arguments(self, structure: Any) -> Any:
