@@ -217,7 +217,7 @@ def test_isinstance_with_parameters(value: Any, kind: Any) -> None:
     assert asked(torch) == asked(oracle)
 
 
-@pytest.mark.parametrize("module", ["compiler", "onnx"])
+@pytest.mark.parametrize("module", ["onnx"])
 def test_what_waits_for_its_system_says_its_name(module: str) -> None:
     namespace = vars(getattr(torch, module))
     waiting = {name: value for name, value in namespace.items() if getattr(value, "is_unsupported", False)}

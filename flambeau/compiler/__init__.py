@@ -13,11 +13,10 @@ import dataclasses
 import functools
 from collections import defaultdict
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from ..core import late as _late
 from ..core.state import thread as _thread
-from ..facades import unsupported
 from ..nn import Module
 from . import backends as _backends
 from .compiled import reset as _forget, settings as _settings
@@ -432,4 +431,12 @@ class set_stance(contextlib.ContextDecorator):
         return super().__call__(function)
 
 
-globals().update(unsupported.names("compiler", "load_compiled_function"))
+def load_compiled_function(file: Any, *, f_globals: dict[str, Any] | None = None, external_data: dict[str, Any] | None = None) -> NoReturn:
+    """Not supported: raises ``NotImplementedError``. Source: torch.compiler.load_compiled_function."""
+    raise NotImplementedError(
+        "torch.compiler.load_compiled_function is not supported: compiled functions are not written to files, as PyTorch's are, with code "
+        "objects of Python's and guards; torch.export.save writes a program, which torch.compile(torch.export.load(file).module()) compiles"
+    )
+
+
+load_compiled_function.is_unsupported = True  # type: ignore[attr-defined]

@@ -16,7 +16,7 @@ from .compiled import Compiled, settings
 
 __all__ = ["OptimizedModule", "check_choices", "compile", "innermost", "lookup_backend", "wrapped"]
 
-_aot_compile = unsupported.function("compile()", "aot_compile")
+_aot_compile = unsupported.function("compile()", "aot_compile", "see torch.export.export, whose programs torch.compile takes")
 
 
 class OptimizedModule(Module):

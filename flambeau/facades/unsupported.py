@@ -8,15 +8,16 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 
-def function(module: str, name: str) -> Any:
-    """A function that raises when it is called."""
+def function(module: str, name: str, reason: str = "") -> Any:
+    """A function that raises when it is called, with the reason, if it is not just that it is not there yet."""
+    message = f"torch.{module}.{name} is not supported" + (f": {reason}" if reason else " yet")
 
     def unsupported(*args: Any, **kwargs: Any) -> NoReturn:
-        raise NotImplementedError(f"torch.{module}.{name} is not supported yet")
+        raise NotImplementedError(message)
 
     unsupported.__name__ = unsupported.__qualname__ = name
     unsupported.__module__ = f"torch.{module}"
-    unsupported.__doc__ = f"Not supported yet: raises ``NotImplementedError``. Source: torch.{module}.{name}."
+    unsupported.__doc__ = f"Not supported: raises ``NotImplementedError``. Source: torch.{module}.{name}."
     unsupported.is_unsupported = True  # type: ignore[attr-defined]
     return unsupported
 

@@ -173,10 +173,17 @@ def _arguments(args: Any, kwargs: dict[str, Any] | None, last_is_named: bool) ->
     return given, dict(kwargs or {})
 
 
+_WHY = {
+    "export_modules_as_functions": "PyTorch deprecates it and has it for dynamo=False alone; the model's nodes are those of all modules",
+    "operator_export_type": "an operation that ONNX has not is an error; register_custom_op_symbolic says how one is written",
+    "autograd_inlining": "functions with derivatives of their own are always written as what they compute",
+}
+
+
 def _refuse(**options: Any) -> None:
     for name, value in options.items():
         if value:
-            raise NotImplementedError(f"torch.onnx.export: {name} is not supported")
+            raise NotImplementedError(f"torch.onnx.export: {name} is not supported: {_WHY.get(name, 'nothing is measured')}")
 
 
 def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Any, opset_version: int) -> None:

@@ -404,3 +404,7 @@ def test_functions_cannot_be_compiled_into_files_yet() -> None:
         torch.compile(lambda x: x, fullgraph=True).aot_compile(((torch.ones(1),), {}))
     with pytest.raises(NotImplementedError, match="load_compiled_function is not supported"):
         torch.compiler.load_compiled_function(io.BytesIO())
+    file = io.BytesIO()  # what the message says instead
+    torch.export.save(torch.export.export(torch.nn.Tanh(), (torch.ones(2),)), file)
+    file.seek(0)
+    assert torch.compile(torch.export.load(file).module())(torch.ones(2)).allclose(torch.ones(2).tanh())
