@@ -62,6 +62,7 @@ def features() -> frozenset[str]:
         return next((frozenset(line.split()) for line in file if line.startswith("flags")), frozenset())
 
 
+@cache
 def dot_features() -> str:
     """LLVM's words for the instruction that adds four products of bytes to each lane (``Builder.dot``); empty where there is none."""
     target = current()

@@ -43,6 +43,7 @@ TALL = 256  # rows of a part at most
 DEEP = 1024  # bytes of a sum for which a block of panels stays in the first cache
 PART = 1 << 22  # multiply-adds of a part
 MOST = 64  # parts
+ABREAST = 4  # rows of weights that are multiplied at once as they lie
 CHUNK = 1 << 15  # numbers of a chunk, where they are made bytes
 
 
@@ -333,31 +334,43 @@ class Dots(Record):
     per_chunk: Integer
 
 
-@kernel
-def byte_dots(k: Builder, features: str) -> None:
-    """Sums along rows of both operands, a register of them for each pair of rows, added up at the end; a unit is a row of weights."""
-    k.features = features
-    o = k.arguments(Dots)
-    lanes = k.lanes("i32")
-    ones, nothing = k.const(0x01010101, "i32", lanes), k.const(0, "i32", lanes)
-    single = k.lanes("i8")
+class _Dots:
+    """Sums along rows of both operands, a register for each pair of rows, which is added up at the end."""
 
-    def row(j: Value) -> None:
-        weights = k.at(o.w, j * o.pitch, "i8")
+    def __init__(self, k: Builder, o: Dots):
+        self.k, self.o, self.lanes, self.bytes = k, o, k.lanes("i32"), k.lanes("i8")
 
-        def pair(i: Value) -> None:
+    def unit(self, u: Value) -> None:
+        k, o, j = self.k, self.o, u * ABREAST
+        k.when(o.n - j >= ABREAST, partial(self._rows, j, ABREAST), lambda: k.loop(j, o.n, lambda each: self._rows(each, 1)))
+
+    def _rows(self, j: Value, count: int) -> None:
+        """The products of all rows of ``a`` with so many rows of weights."""
+        k, o = self.k, self.o
+        weights = [k.at(o.w, (j + row) * o.pitch, "i8") for row in range(count)]
+        ones, zeros = k.const(0x01010101, "i32", self.lanes), [k.const(0, "i32", self.lanes)] * count
+
+        def add(i: Value) -> None:
             line = k.at(o.a, i * o.inner, "u8")
 
             def step(at: Value, mask: Any, *total: Value) -> list[Value]:
-                left, right = k.load(line, at, "u8", single, mask), k.load(weights, at, "i8", single, mask)
-                return [k.dot(total[0], left, right), k.dot(total[1], ones, right)]
+                left, values = k.load(line, at, "u8", self.bytes, mask), [k.load(row, at, "i8", self.bytes, mask) for row in weights]
+                products = [k.dot(before, left, value) for before, value in zip(total[:count], values, strict=True)]
+                return products + [k.dot(before, ones, value) for before, value in zip(total[count:], values, strict=True)]
 
-            products, sums = k.vector_loop(0, o.inner, single, step, carried=[nothing, nothing], unroll=2)
-            k.store(k.sum(products) - k.sum(sums) * k.cast(o.zero, "i32"), o.c, i * o.n + j, "i32")
+            total = k.vector_loop(0, o.inner, self.bytes, step, carried=zeros * 2)
+            for row, (products, sums) in enumerate(zip(total[:count], total[count:], strict=True)):
+                k.store(k.sum(products - sums * k.cast(o.zero, "i32")), o.c, i * o.n + j + row, "i32")
 
-        k.loop(0, o.m, pair)
+        k.loop(0, o.m, add)
 
-    for_units(k, o, row)
+
+@kernel
+def byte_dots(k: Builder, features: str) -> None:
+    """A few rows with rows of weights; a unit is ``ABREAST`` of these."""
+    k.features = features
+    o = k.arguments(Dots)
+    for_units(k, o, _Dots(k, o).unit)
 
 
 # -- plans -----------------------------------------------------------------------------------------------------------------------------
@@ -432,10 +445,10 @@ def int_mm(input: np.ndarray, mat2: np.ndarray) -> np.ndarray | None:
     zero = 128 if input.dtype == np.int8 else 0
     if m <= FEW and mat2.strides[0] == 1 and mat2.strides[1] >= inner:
         rows = np.bitwise_xor(input.view(np.uint8), np.uint8(zero))
-        result, per_chunk = empty((m, n), np.int32), max(1, CHUNK // inner)
+        result, units, per_chunk = empty((m, n), np.int32), -(-n // ABREAST), max(1, CHUNK // (ABREAST * inner))
         arrays = {"a": np.ascontiguousarray(rows), "w": mat2, "c": result}
-        sizes = {"m": m, "n": n, "inner": inner, "pitch": mat2.strides[1], "zero": zero, "units": n, "per_chunk": per_chunk}
-        byte_dots(targets.dot_features()).launch(-(-n // per_chunk), **arrays, **sizes)
+        sizes = {"m": m, "n": n, "inner": inner, "pitch": mat2.strides[1], "zero": zero, "units": units, "per_chunk": per_chunk}
+        byte_dots(targets.dot_features()).launch(-(-units // per_chunk), **arrays, **sizes)
         return result
     weights = Panels(mat2.T)
     rows, pitch = room(m, inner)
