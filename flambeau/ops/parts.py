@@ -181,10 +181,17 @@ def _key_shape(shape: Any, key: Any) -> tuple[int, ...]:
     return tuple(len(range(*k.indices(n))) for n, k in zip(shape, full, strict=True) if isinstance(k, slice))
 
 
+def _placed(parts: Sequence[np.ndarray], shape: Sequence[int], keys: Any) -> np.ndarray:
+    whole = np.zeros(shape, parts[0].dtype)
+    for part, key in zip(parts, keys, strict=True):
+        whole[key] = part
+    return whole
+
+
 @op(
     name="_put_parts",
     work="prod(shape)",
-    fast="large(arrays, shape, keys) if prod(shape) >= THRESHOLD else None",
+    fast="_placed(arrays, shape, keys) if prod(shape) < THRESHOLD or (made := large(arrays, shape, keys)) is None else made",
     node_name="SplitBackward0",
     out=True,
     grad={"parts": lambda grad, keys: [take_slice(grad, key) for key in keys]},
@@ -192,10 +199,7 @@ def _key_shape(shape: Any, key: Any) -> tuple[int, ...]:
 )
 def put_parts(parts: Sequence[Tensor], shape: Sequence[int], keys: Any) -> Tensor:
     """A tensor of ``shape`` with each part at its basic index; the parts cover it."""
-    whole = np.zeros(shape, parts[0].dtype)
-    for part, key in zip(parts, keys, strict=True):
-        whole[key] = part
-    return whole
+    return _placed(parts, shape, keys)
 
 
 def _whole_gradient(grads: Any, input_shape: Any, keys: Any) -> Any:
