@@ -70,7 +70,8 @@ foreign: set[type] = set()  # classes of arrays that lie elsewhere than in the h
 
 
 def _any_foreign(arguments: Any) -> bool:
-    return any(argument.__class__ in foreign or (argument.__class__ is list and _any_foreign(argument)) for argument in arguments)
+    kinds = set(map(type, arguments))
+    return not foreign.isdisjoint(kinds) or (list in kinds and any(_any_foreign(each) for each in arguments if each.__class__ is list))
 
 
 class Switch:

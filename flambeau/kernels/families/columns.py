@@ -231,9 +231,14 @@ class Windows:
 def windows_of(
     images: np.ndarray, weight: tuple[int, ...], table: np.ndarray, step: tuple[int, int], out: tuple[int, int]
 ) -> Windows | None:
-    """Windows of as many images of one group, of the shape of a weight; None where they are not float32 or columns would be too large."""
+    """Windows of as many images of one group, of the shape of a weight; None where they are not float32, or too large."""
     windows = Windows(len(images), weight[1], weight[0], table, step, out)
-    return windows if images.dtype == _FLOAT32 and 0 < windows.rows * windows.pixels <= MOST else None
+    return windows if images.dtype == _FLOAT32 and 0 < windows.rows * windows.pixels <= MOST and has_places(images) else None
+
+
+def has_places(images: np.ndarray) -> bool:
+    """Whether 32 bits tell the place of each element."""
+    return sum([(size - 1) * stride for size, stride in zip(images.shape, strides_of(images), strict=True)]) < 1 << 31
 
 
 def _rows_of(rows: int, columns: int, pitch: int = 0) -> Layout:

@@ -352,7 +352,7 @@ def _column_sums(
     x: np.ndarray, grad: np.ndarray, table: np.ndarray, step: Pair, groups: int, shape: tuple[int, ...]
 ) -> window_blocks.Sums | None:
     """The weight gradient by columns, where that is quickest."""
-    if groups > 1 or _is_last(x) or _is_last(grad):
+    if groups > 1 or _is_last(x) or _is_last(grad) or not columns.has_places(grad):
         return None
     windows = columns.windows_of(x, shape, table, step, grad.shape[2:])
     if windows is None:
