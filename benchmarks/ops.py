@@ -370,12 +370,12 @@ ATOL = {("backward of linear algebra", f"linalg.{row}"): 5e-4 for row in ("svd(m
 REASONS: dict[str, str] = {
     "Python's part of a call, beside microseconds of work": r"""
         linalg\.diagonal\(.*|block_diag\(.*|diagonal_copy.*|x\[rows,\ rows\]|F\.nll_loss.*|trace.*|(svd|pca)_lowrank.*""",
-    "pivots are made a permutation in Python": r"lu_unpack\(.*|linalg\.lu\(.*",
     "NumPy's LAPACK, OpenBLAS, matrix by matrix, where PyTorch has MKL's": r"""(linalg\.)?(
-        geqrf|qr|orgqr|ormqr|householder_product|eigh?|eigvalsh?|svd|svdvals|cond|matrix_rank|matrix_norm|lstsq|pinv|pinverse|
-        ldl_\w+|lu_factor\w*|tensorsolve|tensorinv|cholesky\w*|logdet|
-        s?l?o?g?det|inv|inv_ex|inverse|solve|solve_ex|lu_solve|triangular_solve|matrix_power|matrix_exp)\(.*""",
-    "computed in float64 and rounded once, where PyTorch computes in float32": r"""(special\.)?(
+        eigh?|eigvalsh?|svd|svdvals|cond|matrix_rank|matrix_norm|pinv|pinverse|ldl_\w+)\(.*""",
+    "one thread factors a matrix of 200 rows": r"""(linalg\.)?(
+        geqrf|qr|cholesky\w*|lu_factor\w*|logdet|s?l?o?g?det|inv|inv_ex|inverse|solve|solve_ex|lstsq|matrix_power)\((matrix|definite).*|
+        linalg\.tensor(inv|solve)\(.*|(linalg\.)?(lu_solve|orgqr|ormqr|householder_product)\(.*""",
+    "computed in float64 and rounded once, where PyTorch computes in float32": r"""(linalg\.)?matrix_exp\(.*|(special\.)?(
         i[01]e?|erfinv|ndtri|lgamma|digamma|bessel_[jy][01]|airy_ai|log_ndtr|erfcx|(scaled_)?modified_bessel_\w+)(\(.*)?""",
     "passes over a few megabytes, hundredths of a millisecond, as quick as memory": r"""
         addcmul|clamp_max|special\.round|nan_to_num|angle|rad2deg|(ones|zeros|full)(_like)?\(.*|fill\(.*|outer\(.*|addr\(.*|
@@ -387,7 +387,8 @@ REASONS: dict[str, str] = {
     "conjugated by a copy, where PyTorch notes it down": r"conj\(z\)\.clone\(\)",
     "one thread of NumPy's": r"""isreal|arange\(.*|unique\(long_vector.*|linalg\.matmul\(small,\ vectors.*|
         kthvalue\(vector.*|topk\(vector.*|index_put\(.*""",
-    "several passes, where PyTorch has one loop": r"""vander\(.*|cov\(.*|corrcoef\(.*|x\.t\(\)\ \+\ y|
+    "several passes, where PyTorch has one loop": r"""lu_unpack\(.*|linalg\.lu\(.*|
+        (linalg\.)?(solve_triangular|triangular_solve)\(.*|vander\(.*|cov\(.*|corrcoef\(.*|x\.t\(\)\ \+\ y|
         gradient\(.*|scatter_reduce\(x,\ 0,.*mean.*|F\.cosine_embedding_loss\(.*|F\.grid_sample\(.*reflection.*|
         repeat_interleave\(.*""",
     "longer polynomials, for smaller errors": "erfc|tan",
