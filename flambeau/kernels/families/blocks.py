@@ -32,7 +32,8 @@ from .tiles import below, transposed
 
 ROWS = 12, 1024  # of a matrix, and columns: LAPACK is as quick for fewer, and for more
 WIDE = 64  # elements: padded rows are a multiple of it, and of every tile's columns and every block
-TOGETHER = 64  # matrices whose padded rows are in memory at once, at most
+TOGETHER = 64  # matrices that have room to work in at once, at most
+LARGEST = 1 << 24  # elements of a batch, whose padded rows are all in memory
 
 
 def block_size(target: Target) -> int:
@@ -294,9 +295,10 @@ def slices(count: int) -> list[slice]:
     return [slice(first, min(first + TOGETHER, count)) for first in range(0, count, TOGETHER)]
 
 
-def are_for_blocks(dtype: np.dtype, m: int, n: int) -> bool:
-    """Whether factorisations of such matrices are computed by blocks, and not by LAPACK."""
-    return dtype in FLOATS and ROWS[0] <= min(m, n) and max(m, n) <= ROWS[1]
+def are_for_blocks(A: np.ndarray) -> bool:
+    """Whether factorisations of these matrices are computed by blocks, and not by LAPACK, which needs no padded rows."""
+    m, n = A.shape[-2:]
+    return A.dtype in FLOATS and ROWS[0] <= min(m, n) and max(m, n) <= ROWS[1] and 0 < A.size <= LARGEST
 
 
 def lies(matrices: np.ndarray) -> Lies:
@@ -367,7 +369,7 @@ def turn(k: Builder, element: str, upper: bool) -> None:
 def in_rows(matrices: np.ndarray) -> Rows | None:
     """Matrices in padded rows; None where a number is not finite, and where they are for LAPACK."""
     m, n = matrices.shape[-2:]
-    if not are_for_blocks(matrices.dtype, m, n):
+    if not are_for_blocks(matrices):
         return None
     given, flag = lies(matrices), np.zeros(1, np.int64)
     rows = reserve(len(given.array), m, n, matrices.dtype)

@@ -249,7 +249,7 @@ def eliminate_beside(k: Builder, element: str) -> None:
 def factors(A: np.ndarray) -> tuple[Rows, np.ndarray, np.ndarray, np.ndarray] | None:
     """Factors in padded rows, pivots, the order of rows and failures; None where these matrices are for LAPACK."""
     m, n = A.shape[-2:]
-    if not are_for_blocks(A.dtype, m, n):
+    if not are_for_blocks(A):
         return None
     matrices, element = lies(A), FLOATS[A.dtype]
     count, short = len(matrices.array), min(m, n)

@@ -367,7 +367,7 @@ class Reflections(NamedTuple):
 def factors(A: np.ndarray) -> Reflections | None:
     """R and reflections; None where these matrices are for LAPACK."""
     m, n = A.shape[-2:]
-    if not are_for_blocks(A.dtype, m, n):
+    if not are_for_blocks(A):
         return None
     matrices, size, short = lies(A), block_size(current()), min(m, n)
     count = len(matrices.array)

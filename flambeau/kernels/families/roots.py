@@ -115,7 +115,7 @@ def take_block_roots(k: Builder, element: str, in_place: bool) -> None:
 def roots(A: np.ndarray, upper: bool) -> np.ndarray | None:
     """The transposed stack of the factors; None where one has none, or is for LAPACK."""
     n = A.shape[-1]
-    if not are_for_blocks(A.dtype, n, n):
+    if not are_for_blocks(A):
         return None
     given, flag = lies(A), np.zeros(1, np.int64)
     rows = reserve(len(given.array), n, n, A.dtype)
