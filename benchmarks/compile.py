@@ -26,10 +26,11 @@ from .measuring import Timed, peak_bytes, resident_bytes
 from .models import Step, mlp, training_step, transformer_layer
 from .report import machine, table, write_section
 from .sides import both
+from .small_programs import SMALL
 
 THREADS = 1
 HOW = ("compiled", "eager")
-TRAINING, INFERENCE = "training step", "without gradients"
+TRAINING, INFERENCE, SMALL_GROUP = "training step", "without gradients", "small programs"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -184,7 +185,8 @@ def builder(build: Callable[[ModuleType], Step], how: str) -> Callable[[ModuleTy
     return (lambda torch: compiled(torch, build(torch))) if how == "compiled" else build
 
 
-CASES = [Case(name, f"{how}, {group}", builder(build, how), rehearsals=3) for name, (group, build) in PROGRAMS.items() for how in HOW]
+_ALL = {**PROGRAMS, **{name: (SMALL_GROUP, build) for name, build in SMALL.items()}}
+CASES = [Case(name, f"{how}, {group}", builder(build, how), rehearsals=3) for name, (group, build) in _ALL.items() for how in HOW]
 
 
 # -- what compiling takes ---------------------------------------------------------------------------------------------------------------
@@ -280,6 +282,24 @@ def measured(options: argparse.Namespace, with_torch: bool) -> tuple[list[list[s
     return rows, outcomes
 
 
+def measured_small(options: argparse.Namespace) -> tuple[list[list[str]], list[comparison.Outcome]]:
+    """A row for each small program: flambeau compiled and eager, both settled in machine code, and PyTorch eager."""
+    rows, outcomes = [], []
+    with both(options.threads) as (flambeau, torch):
+        for name, build in SMALL.items():
+            if options.only not in f"{SMALL_GROUP}: {name}":
+                continue
+            keys = {how: f"{how}, {SMALL_GROUP}: {name}" for how in HOW}
+            entries = [(flambeau, keys["compiled"]), (flambeau, keys["eager"]), (torch, keys["eager"])]
+            case = Case(name, SMALL_GROUP, build, rehearsals=3)
+            outcome = comparison.run_case(case, __name__, entries, *comparison.effort(options))
+            outcomes.append(outcome)
+            if outcome.seconds:
+                own, eager, theirs = (seconds * 1e6 for seconds in outcome.seconds)
+                rows.append([outcome.label, *(f"{each:.2f}" for each in (own, eager, theirs)), f"{own / eager:.2f}", f"{own / theirs:.3f}"])
+    return rows, outcomes
+
+
 def main(options: argparse.Namespace) -> int:
     if options.worker:
         work, package, program = options.worker
@@ -294,7 +314,12 @@ def main(options: argparse.Namespace) -> int:
     costs = [cost_row(row[0].removesuffix(" *"), options.threads, with_torch) for row in rows]
     cost_header = ["program", "compile, new cache, s", "same cache, s", "torch.compile, s"]
     cost_header += ["arena, MB", "peak, MB", "eager's peak, MB", "arena to eager's peak", "peak to eager's peak"]
-    text = "\n\n".join([table(header, rows), table(cost_header, costs), *comparison.problems(outcomes)])
+    small, more = measured_small(options)
+    outcomes += more
+    small_header = ["small program", "compiled, us", "eager, us", "PyTorch, us", "to eager", "to PyTorch"]
+    tables = [table(small_header, small)] if small else []
+    tables[:0] = [table(header, rows), table(cost_header, costs)] if rows else []
+    text = "\n\n".join([*tables, *comparison.problems(outcomes)])
     print(text)
     if options.write:
         remark = (
@@ -304,4 +329,4 @@ def main(options: argparse.Namespace) -> int:
             "are counted on neither side."
         )
         write_section(options.name, f"{comparison.described(options)} {machine()}. {remark}\n\n{text}")
-    return int(len(rows) < len(outcomes))
+    return int(len(rows) + len(small) < len(outcomes))

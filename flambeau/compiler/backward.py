@@ -184,6 +184,16 @@ class CompiledBackward(Node):
         return tuple(run_backward(roots, starts, True, True, targets, accumulates=False))
 
 
+class CompiledBackwardOfOne(CompiledBackward):
+    """The same of a program with one result that has a history, as usual passes of the engine have it."""
+
+    __slots__ = ()
+    is_multi_output = False
+
+    def apply(self, grad: Any) -> Any:
+        return super().apply((grad,))
+
+
 def _laid_out(array: Any, shape: tuple[int, ...], dtype: np.dtype, strides: tuple[int, ...]) -> np.ndarray:
     """A gradient as it was recorded: dense, zeros where there is none."""
     if array is not None and array.strides == strides and array.__class__ is np.ndarray:
@@ -197,8 +207,11 @@ def history(path: Any, given: Sequence[Tensor], saved: list[np.ndarray], guarded
     """The node of one call."""
     backward = path.backward
     edges = tuple(edge_of(tensor) for tensor in path.target_tensors(given))
-    node = new_node(CompiledBackward, edges, (saved, guarded), (path, args, kwargs), *backward.forms)
-    return node
+    shapes, dtypes = backward.forms
+    attrs = path, args, kwargs
+    if len(shapes) == 1:
+        return new_node(CompiledBackwardOfOne, edges, (saved, guarded), attrs, shapes[0], dtypes[0])
+    return new_node(CompiledBackward, edges, (saved, guarded), attrs, shapes, dtypes)
 
 
 def guard_of(tensor: Tensor, place: str) -> tuple[Any, str, tuple[int, ...], str]:

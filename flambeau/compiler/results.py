@@ -88,6 +88,8 @@ class Ending:
         self._gradients()
         self._drops()
         self.text = self._text(result)
+        if len(self.roots) == 1:
+            self._lines = [line.replace("Output(history, 0)", "history") for line in self._lines]
         self._bumps()
         self._lines.append(f"return {self.text}")
         self.finish = self._function()

@@ -74,13 +74,19 @@ def constant(k: Builder, value: float, like: Value) -> Value:
 
 
 def _wide(k: Builder, x: Value) -> str:
-    """The ending of AVX-512's instructions for values like ``x``; empty where there are none."""
+    """The ending of AVX-512's instructions for values like ``x``, or each half of them; empty where there are none."""
     bits = x.lanes * (32 if x.element == "f32" else 64)
-    return f"{'ps' if x.element == 'f32' else 'pd'}.{bits}" if k.target.name == "avx512" and bits in (128, 256, 512) else ""
+    known = k.target.name == "avx512" and bits in (128, 256, 512, 1024)
+    return f"{'ps' if x.element == 'f32' else 'pd'}.{min(bits, 512)}" if known else ""
 
 
 def _avx512(k: Builder, name: str, x: Value, *operands: Value) -> Value:
     """Call one of AVX-512's instructions on all lanes."""
+    if x.lanes * (32 if x.element == "f32" else 64) > 512:
+        half = x.lanes // 2
+        sides = [range(half), range(half, x.lanes)]
+        low, high = ([k.shuffle(v, side) if v.lanes > 1 else v for v in (x, *operands)] for side in sides)
+        return k.shuffle(_avx512(k, name, *low), range(x.lanes), _avx512(k, name, *high))
     every = k.const(-1, f"i{max(x.lanes, 8)}")
     rounding = (k.const(4, "i32"),) if name.endswith("512") and "rsqrt" not in name else ()
     return k.call(f"llvm.x86.avx512.{name}", x.element, x.lanes, *operands, x, every, *rounding)
