@@ -540,3 +540,15 @@ def test_kernels_of_others_that_refuse_symbols_run_as_they_are():
     op = SimpleNamespace(name="odd", kernel=kernel, elementwise=True, positions=(0,), keyword_names=())
     given, made = (Value((3,), (4,), np.dtype(np.float32)) for _ in range(2))
     assert not has_program(Node("op", op, (given,), (made,)))
+
+
+@pytest.mark.parametrize("shape", [(1,), (15,), (16,), (17,), (31,), (32,), (33,), (48,), (65,), (1000,), (5, 33), (3, 47)], ids=str)
+def test_chains_of_functions_take_any_number_of_elements(shape):
+    x, row = torch.randn(shape), torch.randn(shape[-1])
+
+    def function(x, row):
+        return (((x * row).sigmoid().log() - x.exp()).tanh() + row).sqrt().nan_to_num(7.0)
+
+    compiled = torch.compile(function)
+    for _ in range(3):
+        torch.testing.assert_close(compiled(x, row), function(x, row), rtol=1e-5, atol=1e-6)
