@@ -36,9 +36,9 @@ ELSEWHERE = {
         name: f"facades.{name}"
         for name in (
             "_C _C._functorch _C._nn _C._profiler _VF __config__ __future__ _dynamo _dynamo._trace_wrapped_higher_order_op "
-            "_dynamo.config _dynamo.eval_frame _dynamo.exc _dynamo.testing _dynamo.utils _guards _inductor _inductor.config "
-            "_tensor_str _utils _vmap_internals apex apex.amp apex.parallel classes cpu cpu.amp futures horovod mps quasirandom "
-            "return_types spaces torch_version visdom"
+            "_dynamo.config _dynamo.eval_frame _dynamo.exc _dynamo.testing _dynamo.utils _guards _inductor "
+            "_inductor.compile_fx _inductor.config _tensor_str _utils _vmap_internals apex apex.amp apex.parallel classes "
+            "cpu cpu.amp futures horovod mps quasirandom return_types spaces torch_version visdom"
         ).split()
     },
 }

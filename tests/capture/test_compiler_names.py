@@ -169,6 +169,13 @@ def test_counts_and_settings() -> None:
 
     assert torch._inductor.config.coordinate_descent_tuning is False
     torch._inductor.config.triton.unique_kernel_names = True
+    layer, graph = torch.nn.Linear(2, 1), torch.fx.symbolic_trace(lambda x: x * 2)
+    assert torch._inductor.compile(graph, [torch.ones(1)])(torch.ones(1)).item() == 2
+    from flambeau._inductor.compile_fx import compile_fx
+
+    torch.compile(layer, backend=lambda graph, inputs: compile_fx(graph, inputs))(torch.ones(1, 2)).sum().backward()
+    assert layer.weight.grad.tolist() == [[1.0, 1.0]]
+    torch._inductor.cudagraph_mark_step_begin()
     inductor.fx_graph_cache = inductor.fx_graph_cache
     torch._dynamo.config.recompile_limit, before = 1, torch._dynamo.config.recompile_limit
     try:

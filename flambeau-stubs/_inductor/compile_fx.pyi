@@ -1,0 +1,1 @@
+from flambeau.facades._inductor.compile_fx import *
