@@ -41,6 +41,7 @@ STARTED = 15_000  # of three launches
 WORTH = 1.0  # columns must cost less than that much of another way
 CHUNK = 1 << 14  # numbers that are gathered at a time
 MOST = 1 << 22  # numbers of the columns
+PLACES = 1 << 14  # of a table of them: it is kept for each shape
 _FLOAT32, _PLACES = np.dtype(np.float32), np.dtype(np.int32)
 Run = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], None]
 Sums = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -233,7 +234,8 @@ def windows_of(
 ) -> Windows | None:
     """Windows of as many images of one group, of the shape of a weight; None where they are not float32, or too large."""
     windows = Windows(len(images), weight[1], weight[0], table, step, out)
-    return windows if images.dtype == _FLOAT32 and 0 < windows.rows * windows.pixels <= MOST and has_places(images) else None
+    is_small = 0 < windows.rows * windows.pixels <= MOST and len(table) * _pitch(windows.pixels) <= PLACES
+    return windows if images.dtype == _FLOAT32 and is_small and has_places(images) else None
 
 
 def has_places(images: np.ndarray) -> bool:

@@ -9,6 +9,8 @@ rows stays in the first cache until all pixels have met it. With nine pixels its
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ..compiler import target as targets
@@ -16,7 +18,7 @@ from ..compiler.arguments import Array, Integer, Record
 from ..compiler.build import kernel
 from ..compiler.language import ELEMENTS, Builder, Value, as_tuple
 from ..compiler.memory import empty
-from .columns import Run, Windows, padded
+from .columns import LANES, PLACES, Run, Windows, padded
 from .microkernel import lane_sums, strides_of
 from .tiles import aligned
 
@@ -171,8 +173,10 @@ class _Products:
 
 
 def cost(windows: Windows) -> float:
-    """Cycles, as of ``tiled_convolution``."""
+    """Cycles, as of ``tiled_convolution``; infinite where the table of places would be too large."""
     weights, pixels = windows.outputs * windows.rows, -(-windows.pixels // COLUMNS) * COLUMNS
+    if pixels * len(windows.table) * LANES > PLACES:
+        return math.inf
     beside = GATHERED * windows.rows * pixels + FINISHED * windows.outputs * pixels + STARTED
     return weights * max(MULTIPLIED * pixels, READ) + beside
 
