@@ -234,7 +234,8 @@ def triangular_solution(input: Any, A: Any, upper: bool, transpose: bool, unitri
     require_fitting("triangular_solve", input, A)
     lead = broadcast_shape(tuple(input.shape[:-2]), tuple(A.shape[:-2]))
     solution = solve_triangular(A.mT if transpose else A, input, upper=upper != transpose, unitriangular=unitriangular)
-    return _TRIANGULAR((solution, A.mT.expand(*lead, *A.shape[-2:]).clone(memory_format=contiguous_format).mT))
+    turned = A.mT if tuple(A.shape[:-2]) == tuple(lead) else A.mT.expand(*lead, *A.shape[-2:])
+    return _TRIANGULAR((solution, turned.clone(memory_format=contiguous_format).mT))
 
 
 other_names("solve_triangular", "linalg", input="A")
