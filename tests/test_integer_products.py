@@ -241,6 +241,11 @@ LAYER_ERRORS = [
     lambda torch: torch.ops.quantized.linear(weight(torch, 6, 5, False, False), packed(torch), 0.1, 0),
     lambda torch: torch.ops.quantized.linear(torch.quantize_per_tensor(torch.ones(2, 5), 0.1, 0, torch.quint8), 3, 0.1, 0),
     lambda torch: torch.ops.quantized.linear_unpack(3),
+    lambda torch: torch.ops.quantized.linear_dynamic(),
+    lambda torch: torch.ops.quantized.linear_dynamic(torch.ones(2, 5)),
+    lambda torch: torch.ops.quantized.linear_dynamic(torch.ones(2, 5), packed(torch), False, 3),
+    lambda torch: torch.ops.quantized.linear_dynamic(torch.ones(2, 5), packed(torch), no_such=3),
+    lambda torch: torch.ops.quantized.linear(torch.quantize_per_tensor(torch.ones(2, 5), 0.1, 0, torch.quint8), packed(torch), 0.1),
 ]
 
 

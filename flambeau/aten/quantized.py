@@ -199,7 +199,11 @@ class _Packet(OpOverloadPacket):
             result = overridden(self, args, kwargs)
             if result is not NotImplemented:
                 return result
-        return self.default._op(*args, **kwargs)
+        try:
+            return self.default._op(*args, **kwargs)
+        except TypeError:
+            self.default._schema.bind(args, kwargs)  # which says what does not fit
+            raise
 
 
 def fill(namespace: _OpNamespace) -> None:

@@ -20,6 +20,8 @@ from flambeau.kernels.families import integer_packing, integer_products, tile_re
 from flambeau.ops import integer_products as reference
 from tests.helpers.threads import in_threads
 
+from .guard import guarded
+
 FORMS = ["words", "pairs", *["tile", "tiles"] * tile_registers.has_integers()]
 
 
@@ -181,3 +183,25 @@ def test_halves_of_other_sizes_are_left_to_the_reference() -> None:
     packed = np.zeros((80, 16), np.uint8)
     assert weight_products.weight_int4pack_mm(np.ones((1, 32), np.float32), packed, 32, np.ones((1, 80, 2), np.float32)) is None
     assert reference.unpacked(packed).shape == (80, 32)
+
+
+# -- memory ------------------------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("end", [True, False])
+def test_nothing_is_touched_beside_operands_and_results(end: bool, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fresh(shape: Any, dtype: Any) -> np.ndarray:
+        return guarded(np.zeros(shape, dtype), end)
+
+    for module in (integer_products, integer_packing, weight_products):
+        monkeypatch.setattr(module, "empty", fresh)
+    random = np.random.default_rng(0)
+    for m, k, n in ((1, 13, 5), (3, 64, 33), (37, 70, 31), (33, 128, 64)):
+        a, b = guarded(drawn(m, k, dtype=np.uint8), end), guarded(drawn(n, k), end)
+        x = guarded(random.standard_normal((m, k), np.float32), end)
+        for right in (b.T, guarded(b.T.copy(), end)):
+            np.testing.assert_array_equal(integer_products.int_mm(a, right), a.astype(np.int64) @ right.astype(np.int64))
+        layer = panels.PackedLinear(b, np.full(1, 0.02), np.full(1, 3), guarded(random.random(n, np.float32), end))
+        integer_products.quantized_linear_dynamic(x, layer, False, True)
+        integer_products.quantized_linear(a, layer, 0.1, 7, 0.2, 9, False)
+        weight_products.weight_int8pack_mm(x, b, guarded(random.random(n, np.float32), end))
+    halves, scales = guarded(drawn(64, 32, dtype=np.uint8), end), guarded(random.random((2, 64, 2), np.float32), end)
+    weight_products.weight_int4pack_mm(guarded(random.standard_normal((3, 64), np.float32), end), halves, 32, scales)
