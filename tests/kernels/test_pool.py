@@ -84,10 +84,10 @@ def test_every_chunk_runs_once(threads, chunks):
 def test_a_thread_alone_goes_upwards_and_downwards_in_turn():
     """So that a pass over memory begins with what the one before has left in the processor's cache."""
     pool.set_threads(1)
-    run, x = order_of_chunks(), np.zeros((4, 101), np.int64)
+    run, x, single = order_of_chunks(), np.zeros((4, 101), np.int64), np.zeros(2, np.int64)
     for row in x:
         run(100, id(row), 100)
-        run(1, id(np.zeros(2, np.int64)), 1)  # a single chunk is no turn
+        run(1, id(single), 1)  # a single chunk is no turn
     assert (np.sort(x[:, :100]) == np.arange(100)).all()
     upwards = [(np.diff(row[:100]) == 1).all() for row in x]
     assert upwards in ([True, False, True, False], [False, True, False, True])
