@@ -427,12 +427,20 @@ class _Ending:
     def _written(self, tensor: Any, is_gradient: bool) -> None:
         self.table.put("storage_changed", *self.table.tensor(tensor), is_gradient, self.table.of(_note_write))
 
+    def _names_of_tuple(self, text: str) -> list[str]:
+        """The names of which an expression is a tuple; none where it is anything else."""
+        body = ast.parse(text, mode="eval").body
+        names = [each.id if isinstance(each, ast.Name) else "" for each in body.elts] if isinstance(body, ast.Tuple) else []
+        return names if all(name in self.places for name in names) else []
+
     def _result(self, text: str, scope: dict[str, Any]) -> None:
         table = self.table
         if text in self.places:
             table.put("result_is", 0, self.places[text])
         elif text in scope:
             table.put("result_is", table.of(scope[text]))
+        elif names := self._names_of_tuple(text):
+            table.put("result_tuple", table.numbers([self.places[name] for name in names]), len(names))
         else:
             used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
             names = [name for name in self.places if name in used]

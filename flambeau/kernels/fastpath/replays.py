@@ -513,6 +513,16 @@ def result_is(k: Handler) -> None:
 
 
 @handler
+def result_tuple(k: Handler) -> None:
+    """The result is a tuple of values. Operands: table of their places, their number."""
+    made = k.call_c("PyTuple_New", "ptr", k.word(2))
+    k.check(k.exists(made))
+    items = k.at(made, k.interpreter.tuple_items, "i8")
+    k.loop(0, k.word(2), lambda i: k.store(k.incref(k.value(k.load(k.address(1), i, "i64"))), items, i, "ptr"))
+    k.keep(made, k.i64(RESULT))
+
+
+@handler
 def result_of(k: Handler) -> None:
     """The result is what a function gives for values, at most ``MOST``. Operands: function, table of their places, their number."""
     count, things = k.word(3), k.scratch(MOST, "ptr")
