@@ -21,7 +21,6 @@ ELSEWHERE = {
     "optim.step": "test_optimizer",
     "optim.norms": "test_optimizer",
     "optim.scale": "test_optimizer",
-    "gradients:nn.functional.linear": "test_linear_gradients",
     "_csr_times_dense": "test_sparse",
     "_dots_at_places": "test_sparse",
     **dict.fromkeys(("_lstm_cells", "_recurrent_steps", "_recurrent_steps_backward"), "test_recurrent"),
