@@ -70,6 +70,7 @@ COMPUTED := -k 'not error and not finite_differences and not every_operation_has
 	and not end_their_process and not (database and ($(WITHOUT_KERNELS)))'
 RECORDED := $(addprefix tests/test_,operations.py recorded_database.py large_pointwise.py) tests/devices/test_records_on_probe.py \
 	$(addprefix tests/nn/test_,attention.py ctc.py functional_namespace.py layer_forward.py rnn.py)
+CAPTURED := $(addprefix tests/capture/test_,epilogues.py launches.py lookups.py lowering.py memory_of_values.py rowwise.py)
 RESTING := $(addprefix tests/test_,op_db.py differential.py) tests/nn/test_module_db.py tests/optim
 
 NUMPY := FLAMBEAU_KERNELS=numpy $(PYTEST) -n $(JOBS) --dist worksteal --ignore=tests/kernels
@@ -78,7 +79,7 @@ SMALL := $(KERNELS) FLAMBEAU_KERNELS_FROM=1 FLAMBEAU_FAST_PATH=machine $(PYTEST)
 # Types are checked beside the first of these.
 test: lint $(VENV)/test.stamp $(ORACLE_STAMP) | $(VENV)/kernels
 	$(BIN)/mypy & types=$$!; $(NUMPY); tests=$$?; wait $$types && exit $$tests
-	$(SMALL) $(RECORDED) $(RESTING) $(COMPUTED)
+	$(SMALL) $(RECORDED) $(RESTING) $(CAPTURED) $(COMPUTED)
 	$(KERNELS) $(PYTEST) -n $(JOBS) --dist worksteal tests/kernels
 
 # Of the same, the files whose tests compare with PyTorch; with kernels however small the operands are, those that rest without it.

@@ -14,6 +14,14 @@ _late.adopt(__name__)
 __all__ = ["compile", "config", "cudagraph_mark_step_begin"]
 
 
+def __getattr__(name: str) -> Any:
+    if name == "compile_fx":  # a module
+        from importlib import import_module
+
+        return import_module(f"{__name__}.compile_fx")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def compile(gm: Any, example_inputs: Sequence[Any], options: dict[str, Any] | None = None) -> Callable[..., Any]:
     """A graph as a function that the native kernels run, as the back end 'inductor' makes it.
 
