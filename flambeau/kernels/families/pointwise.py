@@ -56,7 +56,7 @@ def _lanes(k: Builder, operands: tuple[Operand, ...], results: tuple[Operand, ..
 
 
 def _registers(k: Builder, program: Program, operands: tuple[Operand, ...], lanes: int) -> int:
-    """How many steps are done side by side: two, where functions are computed in registers of one size that are wide.
+    """Number of steps that are done side by side: two where functions are computed in registers of one size that are wide.
 
     Each instruction of such a program waits for the one before. What waits fills the processor's window, so that it sees few of the
     elements behind, and asks memory for them late: chains over arrays of 16 MB take less than half the time with two registers.
