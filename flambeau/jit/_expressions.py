@@ -16,7 +16,7 @@ from typing import Any
 from .. import ops as _operations
 from ..core.dtype import dtype
 from ..core.tensor import Tensor
-from ..nn import Module
+from ..nn import Module, ParameterList
 from ._annotations import UnknownType, is_enum, type_text
 from ._literals import literal, quoted, type_of
 from .frontend import NotSupportedError, Source, UnsupportedNodeError
@@ -71,6 +71,11 @@ def getter_name(name: str) -> str:
 def item_of(kind: str | None) -> str | None:
     """The type of a list's items."""
     return kind[5:-1] if kind is not None and kind.startswith("List[") else None
+
+
+def items_of(module: Module) -> list[str]:
+    """The names of what a loop over a module goes through: modules, or the parameters of a list of them."""
+    return list(module._parameters if isinstance(module, ParameterList) else module._modules)
 
 
 def parts_of(kind: str) -> list[str]:
@@ -380,7 +385,7 @@ class Expressions:
                 "enumerate(self): out = v(inp)'",
                 node,
             )
-        names = list(base.static._modules)
+        names = items_of(base.static)
         name = key.static if isinstance(key.static, str) else names[key.static]
         return self.program.member(base, name, self, node)
 

@@ -8,7 +8,7 @@ from typing import Any
 from ..autograd import grad_mode
 from ..nn import Module
 from ._annotations import is_enum
-from ._expressions import DYNAMIC, Expressions, Typed
+from ._expressions import DYNAMIC, Expressions, Typed, items_of
 from ._literals import quoted
 from .frontend import NotSupportedError, Source, UnsupportedNodeError
 
@@ -348,7 +348,7 @@ class Statements(Expressions):
             members: Any = found.static
             return [Typed(f"{kind}.{member.name}", kind) for member in members]
         if isinstance(found.static, Module):
-            return [self.program.member(found, name, self, node) for name in found.static._modules]
+            return [self.program.member(found, name, self, node) for name in items_of(found.static)]
         if found.is_static and isinstance(found.static, tuple):
             return [item if isinstance(item, Typed) else self.static(item) for item in found.static]
         return None

@@ -101,6 +101,21 @@ def test_what_archives_cannot_have_is_refused(function: Callable[..., Any]) -> N
             library.jit.script(function)
 
 
+class Shifted(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.shifts = torch.nn.ParameterList([torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.zeros(2))])
+
+    def forward(self, x):
+        for shift in self.shifts:
+            x = x + shift
+        return x * self.shifts[0]
+
+
+def test_lists_of_parameters_are_gone_through() -> None:
+    assert torch.jit.script(Shifted())(torch.ones(2)).tolist() == [2.0, 2.0]
+
+
 def test_unknown_keywords_are_refused() -> None:
     def sums(x):
         return torch.sum(x, nope=1)
