@@ -470,6 +470,12 @@ def _convolutions_of_few_channels() -> Any:
     return results
 
 
+@case("batch norm of few channels")
+def _batch_norm_of_few_channels() -> Any:
+    x = leaf(3, 4, 9, 17)
+    return grads(F.batch_norm(x, None, None, training=True), x)
+
+
 @case("convolutions of small images")
 def _convolutions_of_small_images() -> Any:
     x, w = leaf(8, 64, 3, 4), leaf(70, 64, 3, 3)
