@@ -287,7 +287,7 @@ def entry_of(name: str) -> Any:
 
 
 # Those whose work has a rate only.
-EIGHTFOLD = "matmul mm bmm nn.functional.linear _softmax_backward_data _log_softmax_backward_data".split()
+EIGHTFOLD = "matmul mm bmm _softmax_backward_data _log_softmax_backward_data".split()
 BY_RATE = {
     4: ("nn.functional._batch_norm_fixed",),
     32: ("softmax", "log_softmax", "topk"),
@@ -314,6 +314,12 @@ SIXTEENFOLD = "linalg.det linalg.slogdet linalg.qr geqrf".split()
 def test_threshold(name: str, threshold: int) -> None:
     choice = host.choice_for(entry_of(name))
     assert choice is not None and choice.threshold == threshold and choice.work is None
+
+
+@pytest.mark.skipif(bool(native._CHOSEN), reason="FLAMBEAU_KERNELS_FROM chooses all thresholds")
+def test_a_linear_map_is_chosen_by_its_multiplications() -> None:
+    choice = host.choice_for(entry_of("nn.functional.linear"))
+    assert choice is not None and (choice.work, choice.threshold) == ("input.size * weight.shape[0]", 32768)
 
 
 def test_operations_without_native_kernel() -> None:

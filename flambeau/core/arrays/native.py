@@ -519,8 +519,9 @@ def fused_threshold(op: Op, rule: Callable[..., Any]) -> int | None:
     return LARGE if operators > 1 or any(name.startswith("CALL") for name in names) else None
 
 
-def gradients_together(op: Op) -> Callable[..., Any]:
-    """Function that a node calls with a large gradient: one kernel for the gradients of all operands, unless their own graph is wanted.
+def gradients_together(op: Op) -> tuple[int, Callable[..., Any]]:
+    """From how many elements of the gradient on a node calls a function: one kernel for the gradients of all operands, unless their own
+    graph is wanted.
 
     It returns arrays, or None where the rules are to be called.
     """
@@ -539,7 +540,7 @@ def gradients_together(op: Op) -> Callable[..., Any]:
         except NoKernel:
             return None
 
-    return together
+    return LARGE, together
 
 
 def fused_rule(rule: Callable[..., Any]) -> Callable[..., Any]:

@@ -180,6 +180,13 @@ def release_tensors(node: OpNode) -> None:
 def _generate_apply(op: Op, inputs: tuple[str, ...], tensors: list[Item], others: list[Item]) -> tuple[Any, list[str]]:
     """``apply`` and the lines of its source: unpack what was saved, with the check against later writes inline, and call the rules."""
     lines = [f"def apply(node, {'grads' if op.is_multi_output else 'grad'}):"]
+    env: dict[str, Any] = {
+        "complain_freed": complain_freed,
+        "unpack": unpack,
+        "unpack_result": unpack_result,
+        "Tensor": Tensor,
+        "wrap": wrap,
+    }
     uses_grad = any("grad" in argument_names(rule) for rule in (op.rules or {}).values())
     if op.is_multi_output and uses_grad:
         lines += [
@@ -213,17 +220,9 @@ def _generate_apply(op: Op, inputs: tuple[str, ...], tensors: list[Item], others
     else:
         lines.append("    edges = node.edges")
         if op.together:
-            lines += _lines_of_all(inputs, tensors)
+            threshold, env["together"] = native.gradients_together(op)
+            lines += _lines_of_all(inputs, tensors, threshold)
         lines += _rule_lines(op, inputs)
-    env: dict[str, Any] = {
-        "complain_freed": complain_freed,
-        "unpack": unpack,
-        "unpack_result": unpack_result,
-        "Tensor": Tensor,
-        "wrap": wrap,
-    }
-    if op.together:
-        env["together"] = native.gradients_together(op)
     for k, rule in enumerate((op.rules or {}).values()):
         env[f"rule{k}"] = rule
         env[f"large{k}"] = native.fused_rule(rule)
@@ -245,12 +244,12 @@ def _rule_call(op: Op, key: str, k: int, needs: str = "()") -> str:
     return f"{rule}({', '.join(passed)})"
 
 
-def _lines_of_all(inputs: tuple[str, ...], tensors: list[Item]) -> list[str]:
+def _lines_of_all(inputs: tuple[str, ...], tensors: list[Item], threshold: int) -> list[str]:
     """Ask the kernel for the gradients of all operands, if there is much to do."""
     needs = ", ".join(f"edges[{place}] is not None" for place in range(len(inputs)))
     saved = ", ".join(f"{item.name}={item.name}" for item in tensors)
     return [
-        f"    if grad._array.size >= {native.LARGE} and grad.__class__ is Tensor:",
+        f"    if grad._array.size >= {threshold} and grad.__class__ is Tensor:",
         f"        made = together(({needs},), grad, {saved})",
         "        if made is not None:",
         "            return [None if array is None else wrap(array) for array in made]",
