@@ -843,10 +843,18 @@ def _sum_of_one_step(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh:
     """Both products of a plain cell, which is no more than them: two linear maps are quicker than a layer of one step.
 
     Raises:
-        RuntimeError: batches of other sizes.
+        RuntimeError: batches of other sizes, or weights of others than the states.
     """
+    hidden = w_hh.shape[1]
+    if input.shape[1] != w_ih.shape[1]:
+        raise RuntimeError(f"input has inconsistent input_size: got {input.shape[1]} expected {w_ih.shape[1]}")
+    for name, weight in (("weight_ih", w_ih), ("weight_hh", w_hh)):
+        if weight.shape[0] != hidden:
+            raise RuntimeError(f"{name} first dim must be 1 * hidden_size = {hidden}, but got {weight.shape[0]}")
     if input.shape[0] != hx.shape[0]:
         raise RuntimeError(f"Input batch size {input.shape[0]} doesn't match hidden0 batch size {hx.shape[0]}")
+    if hx.shape[1] != hidden:
+        raise RuntimeError(f"hidden0 has inconsistent hidden_size: got {hx.shape[1]}, expected {hidden}")
     return linear(input, w_ih, b_ih) + linear(hx, w_hh, b_hh)
 
 

@@ -399,6 +399,8 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Any:
 
 def _places_to_count(array: np.ndarray, minlength: int) -> tuple[np.ndarray, int]:
     """The integers as places, and the number of places."""
+    if not kind_of(array).has_values:
+        missing_values("bincount")
     low, high = limits(array) if array.size else (0, -1)
     if low < 0:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")

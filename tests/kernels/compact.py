@@ -290,6 +290,17 @@ def _products() -> Any:
     return results
 
 
+@case("products in tiles")
+def _products_in_tiles() -> Any:
+    return [torch.randn(1024, 1024) @ torch.randn(1024, 1024)]
+
+
+@case("a recurrent layer in tiles")
+def _a_recurrent_layer_in_tiles() -> Any:
+    layer, x = torch.nn.LSTM(64, 256), leaf(3, 32, 64)
+    return grads(layer(x)[0], x, *layer.parameters())
+
+
 @case("batches of products")
 def _batches() -> Any:
     x, y = torch.randn(2, 8, 128, 128)
@@ -329,6 +340,36 @@ def _factorisations() -> Any:
             for unit in (False, True):
                 results += [torch.linalg.solve_triangular(A / 30 if unit else A, B, upper=upper, unitriangular=unit)]
                 results += [torch.linalg.solve_triangular(A.mT / 30 if unit else A, B.mT, upper=upper, unitriangular=unit, left=False)]
+    return results
+
+
+@case("many small factorisations, and large ones")
+def _other_factorisations() -> Any:
+    results = []
+    for dtype in (torch.float32, torch.float64):
+        many, large = torch.randn(40, 5, 5, dtype=dtype) + 9 * torch.eye(5, dtype=dtype), torch.randn(400, 400, dtype=dtype)
+        large = large + 60 * torch.eye(400, dtype=dtype)
+        results += [*torch.linalg.lu_factor(many), *torch.linalg.lu_factor(large), torch.linalg.lu(large)[0]]
+        results += [torch.linalg.cholesky(many @ many.mT, upper=upper) for upper in (False, True)]
+        results += [torch.linalg.eigvalsh(many + many.mT), torch.linalg.svdvals(many)]
+    return results
+
+
+@case("triangles, bins and ranks")
+def _triangles_bins_and_ranks() -> Any:
+    x, y = torch.randn(90, 70), torch.randn(90, 70).sort()[0]
+    results = [x.tril(), x.triu(1), x.histc(9), torch.histogram(x, torch.linspace(-2, 2, 8))[0], *x.topk(3), *x.topk(2, largest=False)]
+    results += [torch.searchsorted(y, x, right=right) for right in (False, True)]
+    return [*results, torch.dot(x.reshape(-1), y.reshape(-1))]
+
+
+@case("padding by elements of the image")
+def _padding() -> Any:
+    results = []
+    for mode in ("reflect", "replicate", "circular"):
+        for sizes, pads in (((2, 3, 40), (2, 3)), ((2, 3, 20, 21), (2, 3, 1, 4)), ((2, 1, 9, 10, 11), (2, 3, 1, 4, 2, 0))):
+            x = leaf(*sizes)
+            results += grads(F.pad(x, pads, mode), x)
     return results
 
 
@@ -457,8 +498,10 @@ def _weight_products() -> Any:
 
 @case("convolution of many channels")
 def _many_channels() -> Any:
-    x, w = leaf(3, 64, 14, 13), leaf(70, 64, 3, 3)
-    return grads(F.conv2d(x, w, padding=1), x, w) + grads(F.conv2d(x, w, stride=2), x, w)
+    x, w, wide = leaf(3, 64, 14, 13), leaf(70, 64, 3, 3), leaf(64, 64, 5, 5)
+    results = grads(F.conv2d(x, w, padding=1), x, w) + grads(F.conv2d(x, w, stride=2), x, w) + grads(F.conv2d(x, wide, padding=2), x, wide)
+    images = leaf(2, 64, 28, 28)
+    return results + grads(F.conv2d(images, w, padding=1), images, w)
 
 
 @case("convolutions of few channels")

@@ -95,14 +95,14 @@ def _exponential(A: Any, direction: Any) -> Any:
     norm = np.abs(A).sum(-2).max(-1).astype(np.float64)
     norm = np.where(np.isfinite(norm), norm, 0.0)
     degrees = _DEGREES[A.real.itemsize]
-    largest = float(norm.max(initial=0.0))
+    largest = float(norm.max())
     degree, limit = next((each for each in degrees if largest <= each[1]), degrees[-1])
     squarings = np.maximum(np.ceil(np.log2(np.maximum(norm, 1e-30) / limit)), 0)[..., None, None]
     scaled = (A if direction is None else np.concatenate([A, direction], -1)).astype(wide)
     scaled *= 0.5**squarings
     even, odd = _numerator(degree, scaled)
     result = _quotient(even + odd, even - odd)
-    for step in range(int(squarings.max(initial=0))):
+    for step in range(int(squarings.max())):
         square = _times(result, result)
         result = square if squarings.size == 1 else np.where(squarings > step, square, result)
     return np.ascontiguousarray((result if direction is None else result[..., n:]).astype(kind))
