@@ -65,7 +65,7 @@ types: $(VENV)/test.stamp
 # are, without errors, declarations and the database's integers, which kernels hardly touch, without numeric derivatives (gradients are
 # compared), and without the families of the database that have no kernels; then the kernels' own tests. Compiled kernels are kept in the environment, so that a second time compiles nothing.
 KERNELS := FLAMBEAU_CACHE=$(abspath $(VENV))/kernels
-WITHOUT_KERNELS := fft or signal or masked. or (_copy and not index_copy) or grid_s or (linalg and not norm and not matmul and not vecdot)
+WITHOUT_KERNELS := fft or signal or masked. or (_copy and not index_copy) or grid_s
 COMPUTED := -k 'not error and not finite_differences and not every_operation_has and not every_record_has and not ViewPrograms and not integral \
 	and not end_their_process and not (database and ($(WITHOUT_KERNELS)))'
 RECORDED := $(addprefix tests/test_,operations.py recorded_database.py large_pointwise.py) tests/devices/test_records_on_probe.py \
