@@ -351,3 +351,18 @@ def test_deviations_have_the_gradient_of_their_definition(name, shape):
                 again = torch.autograd.grad(getattr(torch, name)(leaf, dim, keepdim=keepdim), leaf, grad, create_graph=True)[0]
                 torch.testing.assert_close(again, found)
                 assert again.requires_grad
+
+
+@pytest.mark.parametrize(("shape", "dim"), [((49, 5000), 0), ((5000, 49), 1), ((7, 3, 900), 0), ((900, 1000), 1)])
+def test_equal_elements_have_no_deviation(shape, dim):
+    """Where their sum is rounded, too: the gradient divides by the deviation where it is not 0."""
+    one = torch.randn([1 if d == dim else n for d, n in enumerate(shape)], generator=torch.Generator().manual_seed(3))
+    x = one.expand(shape).contiguous().requires_grad_()
+    result = x.std(dim)
+    result.sum().backward()
+    assert not result.any() and not x.grad.any()
+    other = x.detach().clone()
+    place = [0] * len(shape)
+    other[tuple(place)] = np.nextafter(other[tuple(place)].item(), np.float32(9))
+    expected = other.double().numpy().std(dim, ddof=1)
+    np.testing.assert_allclose(other.std(dim).double().numpy(), expected, rtol=1e-4)

@@ -264,7 +264,9 @@ def _variance(root: bool, element: str) -> Rule:
 
     def piece(k: Builder, first: State, then: State, count: Value) -> State:
         rest = then[0] / count  # what rounding left of the distances' sum
-        return first[0] / count + rest, k.maximum(then[1] - then[0] * rest, 0.0)
+        spread = then[1] - then[0] * rest
+        # Of equal elements that is rounding alone, where 0 is right: a derivative divides by its root. One that differs makes it far larger.
+        return first[0] / count + rest, k.select(spread <= then[1] * 2.0**-40, 0.0, spread)
 
     def join(k: Builder, a: State, b: State, m: Value, n: Value) -> State:
         share = n / (m + n)
