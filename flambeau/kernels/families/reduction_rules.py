@@ -265,7 +265,7 @@ def _variance(root: bool, element: str) -> Rule:
     def piece(k: Builder, first: State, then: State, count: Value) -> State:
         rest = then[0] / count  # what rounding left of the distances' sum
         spread = then[1] - then[0] * rest
-        # Of equal elements that is rounding alone, where 0 is right: a derivative divides by its root. One that differs makes it far larger.
+        # Of equal elements that is rounding alone, where 0 is right: a derivative divides by its root. One that differs is far more.
         return first[0] / count + rest, k.select(spread <= then[1] * 2.0**-40, 0.0, spread)
 
     def join(k: Builder, a: State, b: State, m: Value, n: Value) -> State:
