@@ -10,7 +10,8 @@ where it lies:
     flag        zeros that are zeros again afterwards; in one or two of them kernels note what they cannot do: an index out of range, say
 
 The launches are kept with such places instead of addresses. A second call, with other contents at other addresses, must launch the same.
-Then its results and scratch are filled with zeros, and once more with NaN, the launches run alone, and have to give its results bit by bit.
+Then the results and scratch of both are filled with zeros, and once more with NaN, the launches run alone, and have to give the results bit
+by bit; and all scratch memory of floats is to be written by them.
 What fails (a kernel that also computes in NumPy, or decides by values) has no launches here. The first call's results are the program's.
 Of a kernel that is registered as ``only_launches`` one call is enough; if it used memory of its own, the launches run once more from NaN.
 """
@@ -90,6 +91,10 @@ class _Region:
         """Fill it with ``byte``, truth values with 1 unless that is 0, and integers, which may be indices of scratch memory, with 0."""
         kind = self.array.dtype.kind
         self.bytes().fill(byte if kind in "fcV" else bool(byte) if kind == "b" else 0)
+
+    def is_untouched(self) -> bool:
+        """Whether it is scratch memory full of NaN as ``poison`` leaves it: no launch writes it, so that it is filled in another way."""
+        return self.kind == "scratch" and self.array.dtype.kind in "fcV" and bool(self.size) and bool((self.bytes() == 0xFF).all())
 
 
 class _Seen(NamedTuple):
@@ -328,15 +333,27 @@ def _checked(function: Callable[..., Any], args: Sequence[Any], around: Callable
     if not _same_launches(first, second) or _layouts(first) != _layouts(second):
         raise Refused
     first.settle(second)
-    wanted = [_as_bytes(result) for result in second.results]
-    for byte in (0, 0xFF):  # two, since a kernel may make the right result of one: all of NaN are true
-        around(second.replay, byte)
-        if any(_as_bytes(result) != each for result, each in zip(second.results, wanted, strict=True)):
-            raise Refused
+    for call in (first, second):  # both: a result of the contents of one may not depend on all that is read
+        _replay(call, (0, 0xFF), around)  # two, since a kernel may make the right result of one: all of NaN are true
     for result in second.results:
         if result.dtype.kind not in "fcV" and result.size and not result.any():
             raise Refused  # as poisoned: nothing shows that it was computed
     return _found(first), first.results
+
+
+def _replay(call: _Call, poisons: Sequence[int], around: Callable[..., None]) -> None:
+    """Run a call's launches from poisoned memory.
+
+    Raises:
+        Refused: they do not give its results, or read memory that they do not write.
+    """
+    wanted = [_as_bytes(result) for result in call.results]
+    for byte in poisons:
+        around(call.replay, byte)
+        if [_as_bytes(result) for result in call.results] != wanted:
+            raise Refused
+    if any(region.is_untouched() for region in call.regions):
+        raise Refused
 
 
 def _layouts(call: _Call) -> tuple[tuple[tuple[int, ...], tuple[int, ...], np.dtype], ...]:
@@ -361,10 +378,7 @@ def _seen_once(function: Callable[..., Any], args: Sequence[Any], around: Callab
     if call.settle_alone():
         if not all(np.isfinite(result).all() for result in call.results):
             raise Refused
-        wanted = [_as_bytes(result) for result in call.results]
-        around(call.replay, 0xFF)
-        if [_as_bytes(result) for result in call.results] != wanted:
-            raise Refused
+        _replay(call, (0xFF,), around)
     return _found(call), call.results
 
 
