@@ -153,6 +153,32 @@ def test_batch_norm_of_many_samples_and_channels(last, half):
     assert all(slope.shape == (41,) for slope in slopes[1:])
 
 
+_LAYOUTS = {
+    "whole": lambda x: x,
+    "the first of each row": lambda x: x[..., :-3],
+    "every second of each row": lambda x: x[..., ::2],
+    "backwards": lambda x: x[..., ::-1],
+    "some channels": lambda x: x[:, 3:],
+    "every second sample": lambda x: x[::2],
+    "channels first": lambda x: np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, 0)), 0, 1),
+    "one sample for all": lambda x: np.broadcast_to(x[:1], x.shape),
+}
+
+
+@pytest.mark.parametrize("layout", _LAYOUTS)
+def test_batch_norm_of_rows_that_do_not_lie_behind_one_another(layout):
+    """Of three dimensions these come as they are, whatever kernel is for their sizes."""
+    rng = np.random.default_rng(0)
+    x = _LAYOUTS[layout](_given(rng, (6, 20, 34), np.float64, shift=np.arange(20.0)[:, None]))
+    g, weight, bias = _given(rng, x.shape, x.dtype), _given(rng, x.shape[1:2], x.dtype), _given(rng, x.shape[1:2], x.dtype)
+    given_ = x.shape, (0, 2), (1, x.shape[1], 1), 0.1
+    results, wanted = (f(x, weight, bias, *given_) for f in (kernels.normalized, _reference("Batch")))
+    _check(results, wanted, 1e-12)
+    name = "normalized_backward"
+    slopes, wanted = (f(g, x, weight, *wanted[1:], *given_) for f in (getattr(kernels, name), _reference(name)))
+    _check([a.reshape(b.shape) for a, b in zip(slopes, wanted, strict=True)], wanted, 1e-11, x.size)
+
+
 def _programs():
     x = torch.randn(40, 12, 20, 20)
     yield lambda x, w, b: F.batch_norm(x, None, None, w, b, True), x

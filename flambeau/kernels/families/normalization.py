@@ -509,7 +509,8 @@ class _Rows:
         self.axes = tuple([axis for axis in axes if axis != last])
         self.lead, self.tile, self.channels = (*view[:-1], 1), 1, view[1]
         self.by_channel = axes == (0, 2)
-        self.channel_by_channel = self.by_channel and not self.along and channel_norms.fits(view, element)
+        fits = input.flags.c_contiguous and channel_norms.fits(view, element)
+        self.channel_by_channel = self.by_channel and not self.along and fits
         self.to_rows = (0, *range(2, input.ndim), 1)
         self.from_rows = (0, input.ndim - 1, *range(1, input.ndim - 1))
         seen = math.prod(view[:-1]), view[-1], 1
