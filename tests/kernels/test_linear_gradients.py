@@ -82,6 +82,14 @@ def test_gradients_are_those_of_the_rules(shape: tuple[int, ...], out: int, dtyp
     assert asked
 
 
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128, torch.float16, torch.bfloat16])
+def test_a_bias_alone_has_a_gradient_whatever_its_dtype(dtype: torch.dtype) -> None:
+    """Of some dtypes, and on some processors, there is no kernel for its sum."""
+    bias = torch.zeros(50, dtype=dtype, requires_grad=True)
+    F.linear(drawn(300, 7).to(dtype), drawn(50, 7).to(dtype), bias).backward(torch.ones(300, 50, dtype=dtype))
+    assert bias.grad is not None and torch.equal(bias.grad, torch.full((50,), 300, dtype=dtype))
+
+
 def test_the_kernel_makes_those_of_a_layer() -> None:
     gradients(drawn(8, 64, 128), drawn(256, 128), drawn(256), (True, True, True))
     assert asked == [True]

@@ -19,6 +19,7 @@ import numpy as np
 from ...core.arrays.native import native
 from ...core.settings import settings
 from ...core.shape import contiguous_strides
+from ..compiler.language import ELEMENTS
 from .gemm import allocating, launch_of
 from .reduction import reduce
 
@@ -43,7 +44,7 @@ def _plan(
     """Function of the arrays; None for what the rules of the operands are to do."""
     (shape, strides), size = grad, dtype.itemsize
     rows, out = math.prod(shape[:-1]), shape[-1]
-    if len(shape) < 2 or rows < 2 or strides != _row_major(shape, size):
+    if ELEMENTS.get(dtype) not in ("f32", "f64") or len(shape) < 2 or rows < 2 or strides != _row_major(shape, size):
         return None
     to_input = to_weight = None
     if needs[0]:
