@@ -179,6 +179,19 @@ def test_batch_norm_of_rows_that_do_not_lie_behind_one_another(layout):
     _check([a.reshape(b.shape) for a, b in zip(slopes, wanted, strict=True)], wanted, 1e-11, x.size)
 
 
+@pytest.mark.parametrize("turned", ["x", "g", "xg"])
+@pytest.mark.parametrize("channels", [3, 9])
+def test_batch_norm_of_sequences_that_do_not_lie_in_order(channels, turned):
+    rng, shape, view = np.random.default_rng(0), (5, channels, 30), ((5, channels, 30), (0, 2), (1, channels, 1), 0.1)
+    x, g = (rng.standard_normal(shape).astype(np.float32) for _ in range(2))
+    x, g = (guarded(array.T).T if name in turned else guarded(array) for name, array in zip("xg", (x, g), strict=True))
+    weight, bias = _given(rng, (channels,), x.dtype), _given(rng, (channels,), x.dtype)
+    results, wanted = (f(x, weight, bias, *view) for f in (kernels.normalized, _reference("Batch")))
+    _check(results, wanted, 2e-5)
+    slopes, wanted = (f(g, x, weight, *wanted[1:], *view) for f in (kernels.normalized_backward, _reference("normalized_backward")))
+    _check(slopes, wanted, 2e-4)
+
+
 def _programs():
     x = torch.randn(40, 12, 20, 20)
     yield lambda x, w, b: F.batch_norm(x, None, None, w, b, True), x

@@ -509,8 +509,7 @@ class _Rows:
         self.axes = tuple([axis for axis in axes if axis != last])
         self.lead, self.tile, self.channels = (*view[:-1], 1), 1, view[1]
         self.by_channel = axes == (0, 2)
-        fits = input.flags.c_contiguous and channel_norms.fits(view, element)
-        self.channel_by_channel = self.by_channel and not self.along and fits
+        self.channel_by_channel = self.by_channel and not self.along and channel_norms.fits(view, element)
         self.to_rows = (0, *range(2, input.ndim), 1)
         self.from_rows = (0, input.ndim - 1, *range(1, input.ndim - 1))
         seen = math.prod(view[:-1]), view[-1], 1
@@ -636,9 +635,9 @@ def normalized(input: np.ndarray, weight: Any, bias: Any, view: Ints, axes: Ints
         return None
     if not (rows.by_channel or rows.moved) and input.flags.c_contiguous and math.prod(view[: axes[0]]) >= _MANY:
         return groups(input, weight, bias, view, axes[0], eps, rows.element)
-    if rows.channel_by_channel:
-        return channel_norms.forward(input, weight, bias, view, affine, eps, rows.element)
     x = rows.flat(input)
+    if rows.channel_by_channel:
+        return channel_norms.forward(x, weight, bias, view, affine, eps, rows.element)
     if rows.by_channel:
         sums = rows.partial_sums(_MOMENTS, (), (x,))
         mean, variance, (factor, shift) = np.empty(affine, rows.dtype), np.empty(affine, rows.dtype), rows.by_channels(2)
@@ -663,11 +662,11 @@ def normalized_backward(
     if rows is None or grad_output.dtype != input.dtype:
         return None
     dtype, shape = (input.dtype, (math.prod(affine),)) if weight is None else (weight.dtype, weight.shape)
-    if rows.channel_by_channel and grad_output.flags.c_contiguous:
-        elements = rows.element, "f32" if dtype == np.float32 else "f64"
-        result, to_weight, to_bias = channel_norms.backward(grad_output, input, weight, (mean, variance), view, eps, elements)
-        return result, to_weight.astype(dtype, copy=False), to_bias.astype(dtype, copy=False)
     g, x = rows.flat(grad_output), rows.flat(input)
+    if rows.channel_by_channel:
+        elements = rows.element, "f32" if dtype == np.float32 else "f64"
+        result, to_weight, to_bias = channel_norms.backward(g, x, weight, (mean, variance), view, eps, elements)
+        return result, to_weight.astype(dtype, copy=False), to_bias.astype(dtype, copy=False)
     if rows.by_channel:
         middle = rows.tiled(mean)
         sums = rows.partial_sums(_PRODUCTS, (False,), (g, x, middle), (NOTHING, NOTHING), (middle.size,))
