@@ -368,9 +368,9 @@ def _joined(arrays: Sequence[np.ndarray], sizes: Sequence[int], dim: int, places
 @lru_cache(maxsize=128)
 def _parts(lengths: tuple[int, ...], limit: int) -> tuple[np.ndarray, np.ndarray]:
     """The array, and the row of ``join``'s table but for the array's id, of each part; long ones are divided into ``limit`` elements."""
-    rows, place = [], 0
+    rows, place, longest = [], 0, max(lengths)
+    most = limit if longest > 2 * limit else max(longest, 1)
     for number, length in enumerate(lengths):
-        most = limit if max(lengths) > 2 * limit else max(length, 1)
         rows += [(number, start, min(most, length - start), length, place + start) for start in range(0, length, most) or (0,)]
         place += length
     table = np.array(rows, np.int64)
