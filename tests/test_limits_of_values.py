@@ -120,6 +120,31 @@ def test_no_offsets_are_no_bags(mode: str) -> None:
         F.embedding_bag(indices, table, torch.tensor([0, 2, 1]), mode=mode)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_large_bags_of_halves_do_not_stop_growing(dtype: torch.dtype, weighted: bool) -> None:
+    table, indices = torch.ones(2, 1, dtype=dtype), torch.ones(3000, dtype=torch.int64)
+    factors = torch.ones(3000, dtype=dtype) if weighted else None
+    bags = F.embedding_bag(indices, table, torch.tensor([0]), mode="sum", per_sample_weights=factors)
+    assert bags.dtype is dtype and bags.tolist() == torch.tensor([[3000.0]]).to(dtype).tolist()
+    if not weighted:
+        assert F.embedding_bag(indices, table, torch.tensor([0]), mode="mean").tolist() == [[1]]
+
+
+def test_what_is_padded_with_has_a_place_in_the_dtype() -> None:
+    x = torch.zeros(2, dtype=torch.uint8)
+    assert F.pad(x, (1, 0), value=-1).tolist() == [255, 0, 0] and F.pad(x, (1, 0), value=2.7).tolist() == [2, 0, 0]
+    for value in (300, float("inf")):
+        with pytest.raises(RuntimeError, match="without overflow"):
+            F.pad(x, (1, 0), value=value)
+    assert F.pad(x, (-1, 0), value=300).tolist() == [0]  # nothing is put in
+
+
+def test_nothing_is_filled_at_no_indices() -> None:
+    assert torch.tensor(5.0).index_fill(0, torch.zeros(0, dtype=torch.int64), 1).item() == 5
+    assert torch.tensor(5.0).index_fill(0, torch.tensor([0]), 1).item() == 1
+
+
 def test_values_and_places_out_of_range() -> None:
     with pytest.raises(RuntimeError, match="between 0 and 1"):
         F.binary_cross_entropy(torch.tensor([0.5]), torch.tensor([NAN]))

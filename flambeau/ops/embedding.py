@@ -385,11 +385,15 @@ def embedding_bag(
         rows = embedding(weight, wrap(indices if keep is None else indices[keep]), -1, scale_grad_by_freq, sparse)
         if mode == "max":
             return _bag_maxima(rows, bag, counts)
+        if weight.dtype in dtypes.REDUCED:
+            rows = rows.float()  # or sums stop growing
         if per_sample_weights is not None:
             factors = per_sample_weights.reshape(-1)
             rows = rows * (factors if keep is None else factors[wrap(np.flatnonzero(keep))]).unsqueeze(1)
         sums = rows.new_zeros((counts.size, rows.shape[1])).index_add(0, wrap(bag), rows)
-    return sums if mode == "sum" else sums / wrap(np.maximum(counts, 1).astype(sums._array.dtype)[:, None])
+    if mode == "mean":
+        sums = sums / wrap(np.maximum(counts, 1).astype(sums._array.dtype)[:, None])
+    return sums.to(weight.dtype)
 
 
 def _in_bags(indices: np.ndarray, bounds: np.ndarray, padding: int) -> tuple[np.ndarray | None, np.ndarray, np.ndarray]:

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core import dtype as dtypes
 from ..core.arrays.padding import places_of, sides_of
 from ..core.calls.annotations import Tensor
+from ..core.calls.casting import checked_number
 from ..core.calls.interruption import pass_on
 from ..core.calls.registry import composite, op
 from ..core.layout import empty_as, preserve_format
@@ -43,7 +45,8 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
     Returns:
         ``input``'s dtype; each padded size is greater by both amounts. A new tensor.
     Raises:
-        RuntimeError: an odd number of amounts, more than ``input`` has sides, or a size that would be negative.
+        RuntimeError: an odd number of amounts, more than ``input`` has sides, a size that would be negative, or a ``value`` that the dtype
+            cannot hold.
         TypeError: amounts that are not integers.
     Gradient: ``grad`` without the padding.
     Source: torch.constant_pad_nd.
@@ -77,6 +80,7 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
         result = empty_as(rest, preserve_format, rest.shape, rest.dtype)
         result[...] = rest
         return result
+    value = checked_number(value, dtypes.of_array(input))
     result = padded(input, before, after, value) if lead else padded(input[None], before, after, value)[0]
     return in_layout(result, is_channels_last(input))
 

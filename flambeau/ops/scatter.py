@@ -725,7 +725,7 @@ def _canonicalize_index_fill(input: Any, dim: int, index: Any, value: Any) -> tu
     canonicalize=_canonicalize_index_fill,
     grad={
         "input": lambda grad, dim, index: grad.index_fill(dim, index, 0),
-        "value": lambda grad, dim, index: grad.index_select(dim, index.unique()).sum() if grad._array.ndim else grad,
+        "value": lambda grad, dim, index: (grad if grad._array.ndim else grad.reshape(1)).index_select(dim, index.unique()).sum(),
     },
 )
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Number) -> Tensor:
@@ -750,7 +750,9 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Number) -
     """
     result = copied_in_order(input)
     dtype = dtypes.of_array(input)
-    result[_row_key(dim, index, result.ndim)] = cast_array(value, dtype) if isinstance(value, np.ndarray) else checked_number(value, dtype)
+    value = cast_array(value, dtype) if isinstance(value, np.ndarray) else checked_number(value, dtype)
+    if index.size:  # a 0-d tensor is filled as a whole
+        result[_row_key(dim, index, result.ndim)] = value
     return result
 
 

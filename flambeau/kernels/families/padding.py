@@ -17,9 +17,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core import dtype as dtypes
 from ...core.arrays.copies import contiguous, fill as fill_array
 from ...core.arrays.native import native
 from ...core.arrays.padding import places_of, sides_of
+from ...core.calls.casting import checked_number
 from ...core.layout import is_channels_last
 from ..compiler.build import kernel
 from ..compiler.language import ELEMENTS, Builder, Value
@@ -184,7 +186,7 @@ def constant_pad_nd(input: np.ndarray, pad: Sequence[int], value: Any = 0) -> np
     before, after = sides_of(pad, input.ndim)
     if not able(input) or not input.flags.c_contiguous or min(pad, default=0) < 0 or not any(pad) or is_channels_last(input):
         return None
-    lead = input.ndim - len(before)
+    lead, value = input.ndim - len(before), checked_number(value, dtypes.of_array(input))
     sizes = list(zip(input.shape[lead:], before, after, strict=True))
     result = empty((*input.shape[:lead], *[low + size + high for size, low, high in sizes]), input.dtype)
     inside = tuple([slice(low, low + size) for size, low, _ in sizes])
