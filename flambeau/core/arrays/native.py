@@ -288,9 +288,14 @@ class Part:
 
     def pays(self, arguments: Sequence[Any]) -> bool:
         """Whether the native kernel is worth its start for these arguments, and may be called."""
-        names = _names_of(self.reference)
-        work = _function_of(names[: len(arguments)], work_and_threshold(self.work, names[0])[0] or f"{names[0]}.size", {})
-        return work(*arguments) >= self.threshold and not (foreign and _any_foreign(arguments))
+        return _amount_of(self, len(arguments))(*arguments) >= self.threshold and not (foreign and _any_foreign(arguments))
+
+
+@functools.cache
+def _amount_of(part: Part, count: int) -> Callable[..., int]:
+    """How much a call of a part does, as a function of its first ``count`` arguments."""
+    names = _names_of(part.reference)
+    return _function_of(names[:count], work_and_threshold(part.work, names[0])[0] or f"{names[0]}.size", {})
 
 
 def _names_of(function: Callable[..., Any]) -> tuple[str, ...]:
