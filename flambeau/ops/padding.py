@@ -80,7 +80,8 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
         result = empty_as(rest, preserve_format, rest.shape, rest.dtype)
         result[...] = rest
         return result
-    value = checked_number(value, dtypes.of_array(input))
+    if value != 0:
+        value = checked_number(value, dtypes.of_array(input))
     result = padded(input, before, after, value) if lead else padded(input[None], before, after, value)[0]
     return in_layout(result, is_channels_last(input))
 
