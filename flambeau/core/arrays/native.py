@@ -293,7 +293,7 @@ class Part:
 
 @functools.cache
 def _amount_of(part: Part, count: int) -> Callable[..., int]:
-    """How much a call of a part does, as a function of its first ``count`` arguments."""
+    """The work of a call of a part, as a function of its first ``count`` arguments."""
     names = _names_of(part.reference)
     return _function_of(names[:count], work_and_threshold(part.work, names[0])[0] or f"{names[0]}.size", {})
 
