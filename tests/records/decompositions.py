@@ -112,7 +112,10 @@ RECORDS = [
         ],
         _multiplied,
         gradient=False,
-        errors=(Error(lambda m: call(m(3, 2), m(2), m(4, 3)), RuntimeError, "must be equal to input.shape"),),
+        errors=(
+            Error(lambda m: call(m(3, 2), m(2), m(4, 3)), RuntimeError, "must be equal to input.shape"),
+            Error(lambda m: call(m(3, 2), m(1), m(4, 3), left=False), RuntimeError, r"equal to min\(other.shape\[-1\], input.shape\[-1\]"),
+        ),
         notes="PyTorch's derivative is that of factors of a QR decomposition; compared with PyTorch's",
     ),
     _record(
