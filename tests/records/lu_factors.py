@@ -84,7 +84,11 @@ RECORDS = [
         "linalg.lu_solve",
         with_factors,
         lu_solved,
-        errors=(Error(lambda m: call(m(2, 2), np.array([1, 2]), m(2, 1)), RuntimeError, "torch.int32"),),
+        errors=(
+            Error(lambda m: call(m(2, 2), np.array([1, 2]), m(2, 1)), RuntimeError, "torch.int32"),
+            Error(lambda m: call(m(2, 2), np.array([0, 2], np.int32), m(2, 1)), RuntimeError, "greater or equal to 1"),
+            Error(lambda m: call(m(2, 2), np.array([1, 3], np.int32), m(2, 1)), RuntimeError, "smaller or equal to"),
+        ),
     ),
     matrix_record(
         "lu_solve",

@@ -125,10 +125,9 @@ def lu_solve(factors: np.ndarray, pivots: np.ndarray, B: np.ndarray, adjoint: bo
     Raises:
         RuntimeError: a pivot that is no row.
     """
-    if pivots.size and pivots.max() > factors.shape[-2]:
-        raise RuntimeError(
-            "Pivots given to lu_solve must all be smaller or equal to LU.size(-2). Did you properly pass the result of lu_factor?"
-        )
+    if pivots.size and not 1 <= pivots.min() <= pivots.max() <= factors.shape[-2]:
+        bound = "greater or equal to 1" if pivots.min() < 1 else "smaller or equal to LU.size(-2)"
+        raise RuntimeError(f"Pivots given to lu_solve must all be {bound}. Did you properly pass the result of lu_factor?")
     return _solved(factors, pivots, B, adjoint)
 
 
