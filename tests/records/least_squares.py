@@ -75,6 +75,10 @@ RECORDS = [
         errors=(
             Error(lambda m: call(m(3, 3), m(4, 1)), RuntimeError, "should match"),
             Error(lambda m: call(m(3, 3), m(3, 1), driver="x"), RuntimeError, "driver"),
+            *(
+                Error(lambda m, driver=driver: call(np.full_like(m(4, 3), np.inf), m(4, 1), driver=driver), RuntimeError, "code: 2")
+                for driver in ("gelsd", "gelss")
+            ),
         ),
     ),
     _record(

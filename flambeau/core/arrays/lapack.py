@@ -268,7 +268,9 @@ def least_squares(A: np.ndarray, B: np.ndarray, rcond: float, driver: str) -> tu
         return *_of_least_norm(A, X, rcond), values, info
     solve = _routine(driver, A.dtype)
     for index, matrix in _each(lead, A, 2):
-        if driver == "gels":
+        if driver != "gels" and not np.isfinite(matrix).all():  # LAPACK may look for their singular values for ever
+            info[index] = max(min(m, n) - 1, 1)
+        elif driver == "gels":
             _, X[index], info[index] = solve(matrix, X[index])
         elif driver == "gelsd":
             sizes = _routine("gelsd_lwork", A.dtype)(m, n, count, rcond)
