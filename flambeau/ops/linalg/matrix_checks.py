@@ -98,7 +98,7 @@ def require_equation(operation: str, A: Any, B: Any, left: bool) -> None:
             f"{operation}: Incompatible shapes of A and B for the equation {'AX' if left else 'XA'} = B "
             f"({A.shape[-2]}x{A.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})"
         )
-    broadcast_shape(tuple(A.shape[:-2]), tuple(B.shape[:-2]))
+    broadcast_shape(tuple(B.shape[:-2]), tuple(A.shape[:-2]))  # in the order that PyTorch's message names them
 
 
 def require_fitting(operation: str, b: Any, A: Any) -> None:
