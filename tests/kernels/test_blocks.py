@@ -219,6 +219,9 @@ def test_what_blocks_leave_to_lapack():
     P = A @ A.T
     P[30, 30] = -1
     assert roots.roots(P, False) is None and roots.roots(P, True) is None
+    assert blocks.are_for_blocks(np.broadcast_to(A, (5000, 40, 40))) and not blocks.are_for_blocks(np.broadcast_to(A, (9000, 40, 40)))
+    many = np.broadcast_to(np.float32(1), (16000, 12, 12))  # few elements, whose padded rows are many times as many
+    assert not blocks.are_for_blocks(many) and blocks.are_for_blocks(many[:1000])
     A[:, 7] = 0
     assert lapack.lu_factor(A)[2] == 8 and torch.linalg.inv_ex(torch.from_numpy(A))[1] == 8
     with pytest.raises(torch.linalg.LinAlgError, match="order 31"):

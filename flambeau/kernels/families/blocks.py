@@ -33,7 +33,7 @@ from .tiles import below, transposed
 ROWS = 12, 1024  # of a matrix, and columns: LAPACK is as quick for fewer, and for more
 WIDE = 64  # elements: padded rows are a multiple of it, and of every tile's columns and every block
 TOGETHER = 64  # matrices that have room to work in at once, at most
-LARGEST = 1 << 24  # elements of a batch, whose padded rows are all in memory
+LARGEST = 1 << 25  # elements of the padded rows of a batch, which are all in memory
 
 
 def block_size(target: Target) -> int:
@@ -298,7 +298,9 @@ def slices(count: int) -> list[slice]:
 def are_for_blocks(A: np.ndarray) -> bool:
     """Whether factorisations of these matrices are computed by blocks, and not by LAPACK, which needs no padded rows."""
     m, n = A.shape[-2:]
-    return A.dtype in FLOATS and ROWS[0] <= min(m, n) and max(m, n) <= ROWS[1] and 0 < A.size <= LARGEST
+    if A.dtype not in FLOATS or min(m, n) < ROWS[0] or max(m, n) > ROWS[1]:
+        return False
+    return 0 < A.size // (m * n) * _room(m, n, A.itemsize) <= LARGEST
 
 
 def lies(matrices: np.ndarray) -> Lies:
@@ -313,11 +315,15 @@ def lies(matrices: np.ndarray) -> Lies:
     return Lies(np.ascontiguousarray(stack), 1, n, m * n)
 
 
+def _room(m: int, n: int, itemsize: int) -> int:
+    """Elements of a matrix in padded rows; a tile may reach behind its last row."""
+    return (up_to_blocks(m) + _block()) * padded(n, itemsize)
+
+
 def reserve(count: int, m: int, n: int, dtype: np.dtype) -> Rows:
-    """Memory for matrices in padded rows; a tile may reach behind a matrix's last row."""
-    pitch = padded(n, dtype.itemsize)
-    lines = up_to_blocks(m) + _block()
-    return Rows(empty((count, lines, pitch), dtype), n, pitch, lines * pitch)
+    """Memory for matrices in padded rows."""
+    pitch, room = padded(n, dtype.itemsize), _room(m, n, dtype.itemsize)
+    return Rows(empty((count, room // pitch, pitch), dtype), n, pitch, room)
 
 
 class Turned(Record):
