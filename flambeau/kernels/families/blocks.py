@@ -146,6 +146,16 @@ class Blocks:
 
         k.loop(0, m, lambda i: k.loop(0, n, partial(square, i), step=self.lanes), step=self.lanes)
 
+    def write_rows(self, rows: Value, pitch: Value, limits: tuple[Value, Value], target: Value, by: Value) -> None:
+        """Write ``limits`` rows and columns row by row, ``by`` elements apart."""
+        k, (m, n) = self.k, limits
+
+        def row(i: Value) -> None:
+            line = self.at(rows, i, pitch)
+            k.vector_loop(0, n, self.lanes, lambda j, mask: self.put(self.vector(line, j, mask), target, i * by + j, mask))
+
+        k.loop(0, m, row)
+
     def ones_behind(self, rows: Value, pitch: Value, n: Value) -> None:
         """Ones on the diagonal behind ``n`` rows, up to a whole block, so that none of a triangle's divides by zero."""
         k = self.k

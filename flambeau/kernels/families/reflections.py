@@ -291,14 +291,8 @@ class _Multiplication(_Reflecting):
         self.write_columns(self.x, self.py, (self.o.m, self.count), target, self.o.m)
 
     def store_rows(self) -> None:
-        k, o = self.k, self.o
-        target = k.at(o.out, self.matrix * (o.m * o.columns) + self.first, self.element)
-
-        def row(i: Value) -> None:
-            line = self.at(self.x, i, self.py)
-            k.vector_loop(0, self.count, self.lanes, lambda v, mask: self.put(self.vector(line, v, mask), target, i * o.columns + v, mask))
-
-        k.loop(0, o.m, row)
+        target = self.k.at(self.o.out, self.matrix * (self.o.m * self.o.columns) + self.first, self.element)
+        self.write_rows(self.x, self.py, (self.o.m, self.count), target, self.o.columns)
 
 
 @kernel

@@ -32,8 +32,18 @@ class Lanes:
     def place(self, i: Value, j: Value) -> Value:
         return (i * self.columns + j) * self.lanes
 
+    def read(self, x: Value, group: tuple[Value, Value]) -> None:
+        """Matrices of a ``group``, the first and how many there are, that lie row by row; the last one where there is none."""
+        k, (first, count), size = self.k, group, self.n * self.columns
+
+        def lane(lane: Value) -> None:
+            matrix = k.least(first + lane, count - 1) * size
+            k.loop(0, size, lambda e: k.store(k.load(x, matrix + e, self.element), self.memory, e * self.lanes + lane, self.element))
+
+        k.loop(0, self.lanes, lane)
+
     def fetch(self, x: Value, group: tuple[Value, Value], strides: tuple[Value, Value, Value]) -> None:
-        """Matrices of a ``group``, the first and how many there are; ``strides`` from matrix to matrix, row to row, column to column."""
+        """Those of a group that lie otherwise: ``strides`` from matrix to matrix, row to row, column to column."""
         k, (first, count), (step, row, column) = self.k, group, strides
 
         def lane(lane: Value) -> None:
@@ -42,12 +52,14 @@ class Lanes:
             def entry(i: Value, j: Value) -> None:
                 k.store(k.load(start, i * row + j * column, self.element), self.memory, self.place(i, j) + lane, self.element)
 
-            k.loop(0, self.n, lambda i: k.loop(0, self.columns, lambda j: entry(i, j)))
+            self.each(entry)
 
         k.loop(0, self.lanes, lane)
 
-    def give(self, out: Value, group: tuple[Value, Value], columns_first: bool = True) -> None:
-        """The matrices of a group that are there, column by column or row by row."""
+    def give(
+        self, out: Value, group: tuple[Value, Value], columns_first: bool = True, more: Callable[[Value, Value], None] | None = None
+    ) -> None:
+        """The matrices of a group that are there, column by column or row by row; ``more(lane, matrix)`` writes what else is one's."""
         k, (first, count) = self.k, group
 
         def lane(lane: Value) -> None:
@@ -57,9 +69,22 @@ class Lanes:
                 value = k.load(self.memory, self.place(i, j) + lane, self.element)
                 k.store(value, start, j * self.n + i if columns_first else i * self.columns + j, self.element)
 
-            k.loop(0, self.n, lambda i: k.loop(0, self.columns, lambda j: entry(i, j)))
+            self.each(entry)
+            if more is not None:
+                more(lane, first + lane)
 
         k.loop(0, k.least(count - first, self.lanes), lane)
+
+    def identity(self) -> None:
+        k = self.k
+
+        def entry(i: Value, j: Value) -> None:
+            self.store(k.splat(k.select(i.eq(j), k.const(1, self.element), k.const(0, self.element)), self.lanes), i, j)
+
+        self.each(entry)
+
+    def each(self, entry: Callable[[Value, Value], None]) -> None:
+        self.k.loop(0, self.n, lambda i: self.k.loop(0, self.columns, lambda j: entry(i, j)))
 
     def load(self, i: Value, j: Value) -> Value:
         return self.k.load(self.memory, self.place(i, j), self.element, self.lanes)
@@ -67,37 +92,10 @@ class Lanes:
     def store(self, value: Value, i: Value, j: Value) -> None:
         self.k.store(value, self.memory, self.place(i, j), self.element)
 
-    def read(self, x: Value, first: Value, count: Value) -> None:
-        """Matrices ``first`` and following of ``count``, the last one in the place of those that are not there."""
-        k, size = self.k, self.n * self.n
 
-        def lane(lane: Value) -> None:
-            matrix = k.least(first + lane, count - 1) * size
-            k.loop(0, size, lambda e: k.store(k.load(x, matrix + e, self.element), self.memory, e * self.lanes + lane, self.element))
-
-        k.loop(0, self.lanes, lane)
-
-    def write(
-        self, out: Value, first: Value, count: Value, columns_first: bool, more: Callable[[Value, Value], None] | None = None
-    ) -> None:
-        """The matrices that are there, row by row or column by column; ``more(lane, matrix)`` writes what else belongs to one."""
-        k, n = self.k, self.n
-
-        def lane(lane: Value) -> None:
-            matrix = first + lane
-
-            def row(i: Value) -> None:
-                def entry(j: Value) -> None:
-                    value = k.load(self.memory, self.place(i, j) + lane, self.element)
-                    k.store(value, out, matrix * n * n + (j * n + i if columns_first else i * n + j), self.element)
-
-                k.loop(0, n, entry)
-
-            k.loop(0, n, row)
-            if more is not None:
-                more(lane, matrix)
-
-        k.loop(0, k.least(count - first, self.lanes), lane)
+def for_groups(k: Builder, per: Value, count: Value, lanes: int, group: Callable[[Value], None]) -> None:
+    """``group`` of every ``lanes``-th of ``count`` matrices, ``per`` matrices a chunk."""
+    k.for_chunks(lambda c: k.loop(c * per, k.least((c + 1) * per, count), group, step=lanes))
 
 
 @kernel
@@ -144,7 +142,7 @@ def eliminate(k: Builder, element: str) -> None:
         return k.select(zero & failure.eq(0), spread(s + 1), failure)
 
     def group(first: Value) -> None:
-        a.read(x, first, count)
+        a.read(x, (first, count))
         k.store(k.loop(0, n, step, carried=[k.const(0, number, lanes)]), failed, 0, number)
 
         def more(lane: Value, matrix: Value) -> None:
@@ -154,9 +152,9 @@ def eliminate(k: Builder, element: str) -> None:
             k.loop(0, n, pivot)
             k.store(k.cast(k.load(failed, lane, number), "i64"), failures, matrix, "i64")
 
-        a.write(out, first, count, True, more)
+        a.give(out, (first, count), True, more)
 
-    k.for_chunks(lambda c: k.loop(c * per, k.least((c + 1) * per, count), group, step=lanes))
+    for_groups(k, per, count, lanes, group)
 
 
 @kernel
@@ -180,12 +178,12 @@ def take_roots(k: Builder, element: str, upper: bool) -> None:
         return fine & (square > 0.0)
 
     def group(first: Value) -> None:
-        a.read(x, first, count)
+        a.read(x, (first, count))
         fine = k.loop(0, n, column, carried=[k.const(True, "b1", lanes)])
         k.when(k.any(~fine), lambda: k.store(k.const(1, "i64"), flag, 0, "i64"))
-        a.write(out, first, count, not upper)
+        a.give(out, (first, count), not upper)
 
-    k.for_chunks(lambda c: k.loop(c * per, k.least((c + 1) * per, count), group, step=lanes))
+    for_groups(k, per, count, lanes, group)
 
 
 def are_many(A: np.ndarray) -> bool:

@@ -12,7 +12,7 @@ from ..compiler.build import kernel
 from ..compiler.language import FLOATS, Builder, Value
 from ..compiler.memory import empty
 from .reflections import LEAST, MOST
-from .small_matrices import MANY, Lanes
+from .small_matrices import MANY, Lanes, for_groups
 from .substitution import STEPS
 
 SIDE = 16  # rows and columns of the largest matrix
@@ -58,12 +58,7 @@ class _Substitution:
         self.x.fetch(self.o.b, self.group, (of.step, of.row, of.column))
 
     def identity(self) -> None:
-        k, x = self.k, self.x
-
-        def entry(i: Value, j: Value) -> None:
-            x.store(k.splat(k.select(i.eq(j), k.const(1, x.element), k.const(0, x.element)), x.lanes), i, j)
-
-        k.loop(0, x.n, lambda i: k.loop(0, x.columns, lambda j: entry(i, j)))
+        self.x.identity()
 
     def forward(self, unit: bool, across: bool) -> None:
         self.k.loop(0, self.o.n, lambda i: self._row(i, 0, i, unit, across))
@@ -103,7 +98,7 @@ def substitute_small(k: Builder, element: str, solved: str) -> None:
         for name, words in STEPS[solved]:
             getattr(part, name)(*words)
 
-    k.for_chunks(lambda c: k.loop(c * o.per, k.least((c + 1) * o.per, o.count), group, step=part.a.lanes))
+    for_groups(k, o.per, o.count, part.a.lanes, group)
 
 
 def _strides(stack: np.ndarray) -> tuple[np.ndarray, Strides] | None:
@@ -222,11 +217,7 @@ class _Reflections:
     def product(self) -> None:
         """The first columns of the product of the reflections."""
         k, q = self.k, self.q
-
-        def entry(i: Value, j: Value) -> None:
-            q.store(k.splat(k.select(i.eq(j), k.const(1, self.element), k.const(0, self.element)), self.lanes), i, j)
-
-        k.loop(0, q.n, lambda i: k.loop(0, q.columns, lambda j: entry(i, j)))
+        q.identity()
 
         def reflection(number: Value) -> None:
             c = self.short - 1 - number
@@ -248,7 +239,7 @@ def reflect_small(k: Builder, element: str) -> None:
         work.a.give(o.out, work.group)
         work.give_taus()
 
-    k.for_chunks(lambda c: k.loop(c * o.per, k.least((c + 1) * o.per, o.count), group, step=work.lanes))
+    for_groups(k, o.per, o.count, work.lanes, group)
 
 
 @kernel
@@ -264,7 +255,7 @@ def multiply_small_reflections(k: Builder, element: str) -> None:
         work.product()
         work.q.give(o.out, work.group)
 
-    k.for_chunks(lambda c: k.loop(c * o.per, k.least((c + 1) * o.per, o.count), group, step=work.lanes))
+    for_groups(k, o.per, o.count, work.lanes, group)
 
 
 def _are_small(dtype: np.dtype, m: int, n: int, size: int) -> bool:

@@ -21,7 +21,6 @@ from ..compiler.arguments import Array, Integer, Record
 from ..compiler.build import kernel
 from ..compiler.language import FLOATS, Builder, Value
 from .blocks import Blocks, Rows, lies, slices, tile_columns, up_to_blocks
-from .tiles import below
 
 
 class Substituted(Record):
@@ -115,15 +114,8 @@ class _Substitution(Blocks):
         k.loop(0, blocks, block)
 
     def store_rows(self) -> None:
-        """The solutions, row by row."""
-        k, o = self.k, self.o
-        target = k.at(o.out, self.matrix * (o.n * o.columns) + self.first, self.element)
-
-        def row(i: Value) -> None:
-            for v in range(0, self.wide, self.lanes):
-                self.put(self.vector(self.lines(i)[0], v), target, i * o.columns + v, below(k, self.count - v, self.lanes))
-
-        k.loop(0, o.n, row)
+        target = self.k.at(self.o.out, self.matrix * (self.o.n * self.o.columns) + self.first, self.element)
+        self.write_rows(self.x, self.px, (self.o.n, self.count), target, self.o.columns)
 
     def store(self, in_order: bool) -> None:
         k, o = self.k, self.o
