@@ -295,7 +295,7 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
 
     Args:
         input: ``(*, m, k)``: the vectors.
-        tau: ``(*, k)``: the factors.
+        tau: ``(*, min(m, k))``: the factors.
         other: ``(*, m, n)``, or ``(*, n, m)`` where Q stands right.
         left: Q stands left.
         transpose: multiply by ``Q^H`` instead.

@@ -95,7 +95,7 @@ def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = N
         ``(*, n, m)``, ``A``'s dtype.
     Raises:
         RuntimeError: fewer than two dimensions, or another dtype.
-        LinAlgError: values that are not finite.
+        LinAlgError: NaN among the values.
     Gradient: ``-P^H grad P^H`` with P the result, and what changes of the spaces of A's rows and columns add.
     Source: torch.linalg.pinv. Golub and Pereyra 1973.
     Example:
@@ -124,7 +124,7 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Any:
         ``(*, n, m)``, ``input``'s dtype.
     Raises:
         RuntimeError: fewer than two dimensions, or another dtype.
-        LinAlgError: values that are not finite.
+        LinAlgError: NaN among the values.
     Gradient: that of ``torch.linalg.pinv``.
     Source: torch.pinverse.
     Example:
@@ -302,7 +302,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: Any = None) -> Any
         the driver is not 'gelsy'; ``rank``, ``(*)``, empty for 'gels'; ``singular_values``, ``(*, min(m, n))`` for 'gelsd' and 'gelss'.
     Raises:
         RuntimeError: matrices that do not fit, different dtypes, or another driver.
-        LinAlgError: 'gels' and a matrix without full rank.
+        LinAlgError: 'gels' and a matrix without full rank; 'gelsd' or 'gelss' and one with values that are not finite.
     Gradient: to both, through the pseudo-inverse.
     Source: torch.linalg.lstsq.
     Example:

@@ -300,7 +300,7 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoin
     Returns:
         A new tensor of B's shape, broadcast with the factors' batch.
     Raises:
-        RuntimeError: matrices that do not fit, different dtypes, or pivots of another dtype.
+        RuntimeError: matrices that do not fit, different dtypes, or pivots of another dtype or that are no rows.
     Gradient: ``A^-H grad`` for B, through the triangles for ``LU``.
     Source: torch.linalg.lu_solve.
     Example:
