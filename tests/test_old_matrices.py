@@ -121,3 +121,10 @@ def test_each_says_once_what_took_its_place(name: str, monkeypatch: pytest.Monke
         getattr(flambeau, name)(*operands)
         getattr(flambeau, name)(*operands)
     assert [Path(each.filename) for each in caught] == [Path(__file__)]
+
+
+def test_factors_of_an_expanded_matrix_lie_in_order() -> None:
+    matrix = flambeau.arange(12.0).reshape(2, 3, 2)
+    packed, tau = flambeau.geqrf(matrix.expand(3, 2, 3, 2))
+    assert tau.is_contiguous() and packed.mT.is_contiguous()
+    assert flambeau.equal(tau[2], flambeau.geqrf(matrix).tau)

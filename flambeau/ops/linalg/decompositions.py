@@ -183,7 +183,7 @@ def geqrf(input: Tensor) -> Tensor:
     if not input.size:
         return input.copy(), np.zeros((*input.shape[:-2], min(input.shape[-2:])), input.dtype)
     packed, tau = np.linalg.qr(input, mode="raw")
-    return columns(packed.swapaxes(-1, -2).astype(input.dtype)), tau.astype(input.dtype)
+    return columns(packed.swapaxes(-1, -2).astype(input.dtype)), tau.astype(input.dtype, "C")
 
 
 # -- Householder reflections --------------------------------------------------------------------------------------------------------
