@@ -205,6 +205,11 @@ LARGER: dict[str, Callable[[Maker], list[Sample]]] = {  # for kernels that leave
     "stack": lambda make: [call([make(40, 70), make(40, 70), make(40, 70)], 1)],
     "cat": lambda make: [call([make(40, 70), make(40, 30)], 1), call([make(40, 70), make(9, 70)], 0)],
     "split": lambda make: [call(make(100, 90), 30, 1)],
+    "index_copy": lambda make: [
+        call(make(5, 40), 0, np.array([3, 0]), make(2, 40)),
+        call(make(3, 9, 20), -2, np.array([8]), make(3, 1, 20)),
+    ],
+    "index_fill": lambda make: [call(make(5, 40), 0, np.array([3, 0]), 1), call(make(3, 9, 20), 1, np.array([8, 2]), make())],
     F + "cross_entropy": lambda make: [call(make(30, 17), make.integers(30, high=17), label_smoothing=0.2)],
     F + "batch_norm": lambda make: [
         call(make(5, 6, 9), make(6), make(6, low=0.5, high=2), make(6), make(6)),

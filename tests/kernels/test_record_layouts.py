@@ -21,6 +21,8 @@ ELSEWHERE = {
     "optim.step": "test_optimizer",
     "optim.norms": "test_optimizer",
     "optim.scale": "test_optimizer",
+    **{f"_{name}": "test_integer_products" for name in ("int_mm", "pack_panels", "quantized_linear", "quantized_linear_dynamic")},
+    **dict.fromkeys(("_weight_int8pack_mm", "_weight_int4pack_mm_for_cpu"), "test_integer_products"),
     "_csr_times_dense": "test_sparse",
     "_dots_at_places": "test_sparse",
     **dict.fromkeys(("_lstm_cells", "_recurrent_steps", "_recurrent_steps_backward"), "test_recurrent"),
