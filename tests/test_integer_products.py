@@ -73,6 +73,13 @@ INT_MM = [
     lambda torch: torch._int_mm(a(torch, 3, 4, "int32"), b(torch, 4, 5)),
     lambda torch: torch._int_mm(a(torch, 3, 4), b(torch, 4, 5).to(torch.uint8)),
     lambda torch: torch._int_mm(3, b(torch, 4, 5)),
+    *[
+        lambda torch, shape=shape: torch._int_mm(a(torch, 3, 4), b(torch, 4, 5), out=torch.empty(shape, dtype=torch.int32))
+        for shape in ((2, 5), (3, 6), (0,), (3,), (1, 3, 5), ())
+    ],
+    lambda torch: torch._int_mm(a(torch, 3, 4), b(torch, 4, 5), out=torch.empty(5, 3, dtype=torch.int32).t()),
+    lambda torch: torch._int_mm(a(torch, 1, 1)[0, 0], b(torch, 1, 5)),
+    lambda torch: torch._int_mm(a(torch, 1, 1), b(torch, 1, 5)[0, 0]),
 ]
 
 
@@ -131,6 +138,9 @@ WRONG = [
     lambda torch: torch._weight_int8pack_mm(floats(torch, 3, 64)[:, ::2], b(torch, 16, 32), torch.ones(16)),
     lambda torch: torch._weight_int8pack_mm(floats(torch, 3, 32), b(torch, 32, 16).t(), torch.ones(16)),
     lambda torch: torch._weight_int8pack_mm(floats(torch, 3, 32), b(torch, 16, 32).float(), torch.ones(16)),
+    lambda torch: torch._weight_int8pack_mm(torch.tensor(1.0), b(torch, 16, 32), torch.ones(16)),
+    lambda torch: torch._weight_int8pack_mm(floats(torch, 3, 32), b(torch, 1, 32)[0], torch.ones(32)),
+    lambda torch: torch._weight_int4pack_mm_for_cpu(floats(torch, 3, 32), torch.ones(16).to(torch.uint8), 32, torch.ones(1, 16, 2)),
     lambda torch: torch._convert_weight_to_int4pack_for_cpu(torch.ones(15, 32, dtype=torch.int32), 1),
     lambda torch: torch._convert_weight_to_int4pack_for_cpu(torch.ones(16, 33, dtype=torch.int32), 1),
     lambda torch: torch._convert_weight_to_int4pack_for_cpu(torch.ones(16, 32, dtype=torch.uint8), 1),
@@ -146,7 +156,14 @@ WRONG = [
     lambda torch: by_bytes(torch, 3, 64, 64).requires_grad_().sum().backward(torch.ones(2)),
     *[
         lambda torch, call=call: call(torch, floats(torch, 3, 64).requires_grad_()).sum().backward()
-        for call in (lambda torch, x: torch._weight_int8pack_mm(x, b(torch, 16, 64), torch.ones(16)),)
+        for call in (
+            lambda torch, x: torch._weight_int8pack_mm(x, b(torch, 16, 64), torch.ones(16)),
+            lambda torch, x: torch._weight_int8pack_mm(x.detach(), b(torch, 16, 64), torch.ones(16).requires_grad_()),
+            lambda torch, x: torch._weight_int4pack_mm_for_cpu(x, torch.ones(16, 32).to(torch.uint8), 32, torch.ones(2, 16, 2)),
+            lambda torch, x: torch._weight_int4pack_mm_for_cpu(
+                x.detach(), torch.ones(16, 32).to(torch.uint8), 32, torch.ones(2, 16, 2).requires_grad_()
+            ),
+        )
     ],
 ]
 
@@ -232,6 +249,7 @@ LAYER_ERRORS = [
     lambda torch: torch.ops.quantized.linear_prepack(torch.quantize_per_tensor(torch.ones(2, 3), 0.1, 0, torch.quint8)),
     lambda torch: torch.ops.quantized.linear_prepack(weight(torch, 6, 5, False, False), torch.ones(5)),
     lambda torch: torch.ops.quantized.linear_prepack(weight(torch, 6, 5, False, False), torch.ones(1, 6)),
+    lambda torch: torch.ops.quantized.linear_prepack(weight(torch, 6, 5, False, False), torch.ones(6, device="meta")),
     lambda torch: torch.ops.quantized.linear_dynamic(torch.ones(5), packed(torch)),
     lambda torch: torch.ops.quantized.linear_dynamic(torch.ones(2, 4), packed(torch)),
     lambda torch: torch.ops.quantized.linear_dynamic(torch.ones(2, 5).double(), packed(torch)),
@@ -246,6 +264,12 @@ LAYER_ERRORS = [
     lambda torch: torch.ops.quantized.linear_dynamic(torch.ones(2, 5), packed(torch), False, 3),
     lambda torch: torch.ops.quantized.linear_dynamic(torch.ones(2, 5), packed(torch), no_such=3),
     lambda torch: torch.ops.quantized.linear(torch.quantize_per_tensor(torch.ones(2, 5), 0.1, 0, torch.quint8), packed(torch), 0.1),
+    lambda torch: torch.ops.quantized.linear(torch.quantize_per_tensor(torch.ones(2, 5), 0.1, 0, torch.quint8), packed(torch), 0.1, 1.5),
+    lambda torch: torch.ops.quantized.linear(torch.quantize_per_tensor(torch.ones(2, 5), 0.1, 0, torch.quint8), packed(torch), "a", 1),
+    lambda torch: torch.ops.quantized.linear_dynamic(torch.ones(2, 5), packed(torch), "yes"),
+    lambda torch: torch.ops.quantized.linear_dynamic(
+        torch.ones(2, 5), torch.ops.quantized.linear_prepack(weight(torch, 6, 5, False, False), torch.ones(6).double())
+    ),
 ]
 
 
@@ -287,6 +311,57 @@ def test_operations_are_found_as_others_are() -> None:
 
 
 @pytest.mark.oracle
+def test_layers_leave_gradients_of_inputs_none_and_warn(oracle: Any) -> None:
+    for torch in (flambeau, oracle):
+        x, factor = torch.ones(2, 5, requires_grad=True), torch.ones(6, requires_grad=True)
+        with pytest.warns(UserWarning, match="linear_dynamic" if torch is oracle else "no derivative"):
+            (torch.ops.quantized.linear_dynamic(x, packed(torch)) * factor).sum().backward()
+        assert x.grad is None and factor.grad.shape == (6,)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("n", [6, 32])
+def test_what_is_written_to_a_bias_holds(n: int, oracle: Any) -> None:
+    found = []
+    for torch in (flambeau, oracle):
+        bias = torch.arange(float(n))
+        layer = torch.ops.quantized.linear_prepack(weight(torch, n, 5, False, False), bias)
+        bias.mul_(3)
+        q = torch.quantize_per_tensor(torch.ones(2, 5), 0.1, 0, torch.quint8)
+        results = [torch.ops.quantized.linear_dynamic(torch.ones(2, 5), layer), torch.ops.quantized.linear(q, layer, 0.9, 1).int_repr()]
+        found.append([layer.bias().tolist(), *[result.tolist() for result in results]])
+    assert found[0] == found[1]
+
+
+@pytest.mark.oracle
+def test_arguments_by_name_as_pytorchs(oracle: Any) -> None:
+    found = []
+    for torch in (flambeau, oracle):
+        quantized, q = torch.ops.quantized, torch.quantize_per_tensor(torch.ones(2, 5), 0.1, 0, torch.quint8)
+        layer = quantized.linear_prepack(W=weight(torch, 6, 5, False, False), B=torch.nn.Parameter(torch.ones(6)))
+        result = quantized.linear(X=q, W_prepack=layer, Y_scale_i=torch.tensor(0.5), Y_zero_point_i=3)
+        found.append((result.int_repr().tolist(), result.q_scale(), torch.flatten(input=q).int_repr().tolist()))
+    assert found[0] == found[1]
+
+
+def test_layers_without_inputs_add_the_bias() -> None:
+    quantized, bias = flambeau.ops.quantized, flambeau.arange(6.0)
+    layer = quantized.linear_prepack(flambeau.quantize_per_tensor(flambeau.ones(6, 0), 0.1, 0, flambeau.qint8), bias)
+    assert flambeau.equal(quantized.linear_dynamic(flambeau.ones(2, 0), layer), bias.expand(2, 6))
+    q = flambeau.quantize_per_tensor(flambeau.ones(3, 2, 0), 0.1, 0, flambeau.quint8)
+    assert flambeau.equal(quantized.linear(q, layer, 1.0, 2).int_repr()[2, 1], (bias + 2).to(flambeau.uint8))
+
+
+@pytest.mark.parametrize("small", [False, True], ids=["", "kernels"])
+def test_zero_points_beyond_all_bytes(small: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if small:
+        monkeypatch.setattr(native.Choice, "pays", lambda self, arrays: True)
+    layer, q = packed(flambeau), flambeau.quantize_per_tensor(flambeau.ones(2, 5), 0.1, 0, flambeau.quint8)
+    for point, wanted in ((300, 255), (1 << 31, 255), (1 << 40, 255), (-300, 0), (-(1 << 40), 0)):
+        assert (flambeau.ops.quantized.linear(q, layer, 0.9, point).int_repr() == wanted).all()
+
+
+@pytest.mark.oracle
 def test_dynamic_scales_are_pytorchs(oracle: Any) -> None:
     for factor in (1.0, 1e-3, 1e-5, 1e-12, 0.0, 1e30):
         for ends in ((1.0, 2.0, 3.0, -1.0), (-4.0, -3.0, -2.0, -6.0), (2.0, 7.0)):
@@ -322,5 +397,3 @@ def test_packed_weights_are_constants_of_traced_programs() -> None:
     assert flambeau.equal(traced(x), quantized.linear_relu_dynamic(x, layer) + quantized.linear_dynamic(x, layer))
     compiled = flambeau.compile(lambda x: quantized.linear_dynamic(x, layer) * 2)
     assert flambeau.equal(compiled(x), quantized.linear_dynamic(x, layer) * 2) and flambeau.equal(compiled(x), compiled(x))
-    with pytest.raises(RuntimeError, match="derivative for quantized::linear_dynamic is not implemented"):
-        quantized.linear_dynamic(x.requires_grad_(), layer).sum().backward()

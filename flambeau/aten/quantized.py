@@ -6,6 +6,7 @@ this is how it is saved.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,10 @@ from ..core.arrays.panels import PackedLinear
 from ..core.protocols.quantized import QuantizedTensor
 from ..core.quantizer import Quantizer, per_channel_affine, per_tensor_affine
 from ..core.state import thread
-from ..core.tensor import Tensor, wrap
+from ..core.tensor import Parameter, Tensor, wrap
 from ..ops.integer_products import quantized_linear, quantized_linear_dynamic
-from .overloads import OpOverload, OpOverloadPacket, _OpNamespace, overridden
-from .schema import parse_schema
+from .overloads import OpOverload, OpOverloadPacket, _OpNamespace, overridden, tensors_in
+from .schema import FunctionSchema, parse_schema
 
 _CLASS = "__torch__.torch.classes.quantized.LinearPackedParamsBase"
 
@@ -108,7 +109,7 @@ def _on_plain(name: str, tensor: Any, quantized: bool) -> None:
 
 def _checked(weight: Any, bias: Any) -> None:
     """Raises:
-    RuntimeError: weights or a bias that cannot be packed.
+    RuntimeError: weights or a bias that cannot be packed. NotImplementedError: of the meta device.
     """
     word = "linear_prepack"
     _on_plain(word, weight, True)
@@ -119,7 +120,10 @@ def _checked(weight: Any, bias: Any) -> None:
     _require(np.asarray(quantizer.zero_point).dtype.kind != "f", "linear_prepack: expected zero points that are integers")
     if bias is not None:
         _on_plain(word, bias, False)
+        _require(bias.dtype is dtypes.float32, f"expected scalar type Float but found {bias.dtype.legacy}")
         _require(bias.ndim == 1, "bias should be a vector (1D Tensor)")
+        if bias.is_meta:
+            raise NotImplementedError("Could not run 'quantized::linear_prepack' with arguments from the 'Meta' backend.")
         _require(len(bias) == weight.shape[0], f"bias should have N elements: {weight.shape[0]}")
 
 
@@ -140,7 +144,7 @@ def _fits(input: Any, layer: PackedLinear) -> None:
 
 
 # -- operations --------------------------------------------------------------------------------------------------------------------------
-def linear_prepack(W: Tensor, B: Tensor | None = None) -> ScriptObject:
+def linear_prepack(W: Tensor, B: Tensor | None) -> ScriptObject:
     """The weights of a linear layer, packed."""
     _checked(W, B)
     return ScriptObject(W, B)  # type: ignore[arg-type]
@@ -153,7 +157,7 @@ def linear_unpack(W_prepack: Any) -> tuple[Any, Any]:
 
 
 def _dynamic(name: str, relu: bool) -> Any:
-    def run(X: Tensor, W_prepack: Any, reduce_range: bool = False) -> Any:
+    def run(X: Tensor, W_prepack: Any, reduce_range: bool) -> Any:
         layer = _layer(name, W_prepack)
         _on_plain(name, X, False)
         _fits(X, layer)
@@ -169,9 +173,8 @@ def _static(name: str, relu: bool) -> Any:
         _on_plain(name, X, True)
         _require(X.dtype is dtypes.quint8, f"Expected input data type QUInt8 but got {X.dtype.legacy}")
         _fits(X, layer)
-        scale, zero, out_scale, out_zero = X.q_scale(), X.q_zero_point(), float(Y_scale_i), int(Y_zero_point_i)
-        made = quantized_linear(X._inner, layer, scale, zero, out_scale, out_zero, relu)
-        return QuantizedTensor(made, Quantizer(per_tensor_affine, dtypes.quint8, out_scale, out_zero))
+        made = quantized_linear(X._inner, layer, X.q_scale(), X.q_zero_point(), Y_scale_i, Y_zero_point_i, relu)
+        return QuantizedTensor(made, Quantizer(per_tensor_affine, dtypes.quint8, Y_scale_i, Y_zero_point_i))
 
     return run
 
@@ -190,20 +193,18 @@ _OPERATIONS = {
 }
 
 
+_TAKEN = (Tensor, Parameter, QuantizedTensor)
+
+
 class _Packet(OpOverloadPacket):
     """An operation that takes quantized tensors, which other functions refuse, as they are."""
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        first = args[0].__class__ if args else None
-        if thread.function_modes or (first is not Tensor and first is not QuantizedTensor and first is not ScriptObject):
+        if thread.function_modes or any(operand.__class__ not in _TAKEN for operand in tensors_in((*args, *kwargs.values()))):
             result = overridden(self, args, kwargs)
             if result is not NotImplemented:
                 return result
-        try:
-            return self.default._op(*args, **kwargs)
-        except TypeError:
-            self.default._schema.bind(args, kwargs)  # which says what does not fit
-            raise
+        return self.default._op(*args, **kwargs)
 
 
 def fill(namespace: _OpNamespace) -> None:
@@ -212,5 +213,9 @@ def fill(namespace: _OpNamespace) -> None:
         schema = parse_schema(f"quantized::{text}")
         name = schema.name.partition("::")[2]
         packet = namespace._packets[name] = _Packet("quantized", name)
-        function.__name__ = function.__qualname__ = name
-        packet.define(OpOverload(packet, function, schema, []))
+        packet.define(OpOverload(packet, _bound(function, schema), schema, []))
+
+
+def _bound(function: Callable[..., Any], schema: FunctionSchema) -> Callable[..., Any]:
+    """A function of any call's arguments, which are converted as the schema says."""
+    return lambda *args, **kwargs: function(*schema.bind(args, kwargs))

@@ -6,6 +6,8 @@ half of byte ``r`` and row ``r + 32`` its upper half, element by element; fewer 
 
 from __future__ import annotations
 
+import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,6 @@ from .sorting import complain_derivative
 
 _FLOATS = (dtypes.float32, dtypes.bfloat16, dtypes.float16)
 _BLOCK, _HALF, _ROWS = 64, 32, 16  # rows of weights that are packed together, half of them, and of what their number is a multiple
-_NO_COLUMNS = "Dimension out of range (expected to be in range of [-1, 0], but got 1)"
 _GROUPS = (32, 64, 128, 256)
 
 
@@ -30,16 +31,21 @@ def _require(condition: bool, message: str) -> None:
         raise RuntimeError(message)
 
 
-def _no_derivative(name: str) -> dict[str, Any]:
-    return {"input": lambda grad: complain_derivative(name)}
+def _no_derivative(name: str, *params: str) -> dict[str, Any]:
+    return dict.fromkeys(params, lambda grad: complain_derivative(name))
+
+
+def _no_gradient(grad: Any) -> None:
+    """PyTorch's, too, leaves the gradient None, and warns."""
+    message = "quantized layers have no derivative: no gradient comes to their inputs"
+    warnings.warn(message, UserWarning, stacklevel=2)
 
 
 # -- exact -----------------------------------------------------------------------------------------------------------------------------
 def _check_integers(input: Any, mat2: Any) -> tuple[Any, Any]:
+    input.size(0), mat2.size(1)  # which raise as PyTorch's do
     word, shape, other = "int_mm_out_cpu", input.shape, mat2.shape
     _require(len(shape) == 2, f"{word}: Expected self to be of dimension 2 but got {len(shape)}")
-    if len(other) == 1:
-        raise IndexError(_NO_COLUMNS)
     _require(len(other) == 2, f"{word}: Expected mat2 to be of dimension 2 but got {len(other)}")
     _require(shape[1] == other[0], f"{word}: self.size(1) needs to match mat2.size(0) but got {shape[1]} and {other[0]}")
     found, theirs = input.dtype, mat2.dtype
@@ -49,9 +55,21 @@ def _check_integers(input: Any, mat2: Any) -> tuple[Any, Any]:
     return input, mat2
 
 
+def _check_out(out: Any, shape: tuple[int, ...]) -> None:
+    """Nothing is resized, but on the meta device."""
+    if out.is_meta:
+        return
+    word = "int_mm_out_cpu: Expected result"
+    for dim, size in enumerate(shape):
+        _require(out.size(dim) == size, f"{word}.size({dim}) to be {size} but got {out.size(dim)}")
+    _require(out.ndim == len(shape), f"{word} to be of dimension 2 but got {out.ndim}")
+    _require(out.is_contiguous(), f"{word} to be contiguous.")
+
+
 _IN_INT32 = Out(
     fits=lambda have, want: have is want,
     complain=lambda have, want: RuntimeError(f"int_mm_out_cpu: Expected result dtype to be of type kInt but got {dtypes.cpp_name(want)}"),
+    check=_check_out,
 )
 
 
@@ -84,15 +102,14 @@ def int_mm(input: Tensor, mat2: Tensor) -> Tensor:
 
 # -- weights of 8 bits -------------------------------------------------------------------------------------------------------------------
 def _check_scaled(input: Any, mat2: Any, scales: Any) -> tuple[Any, Any, Any]:
-    word, n = "_weight_int8pack_mm_cpu : ", mat2.shape[0]
+    word, n = "_weight_int8pack_mm_cpu : ", mat2.size(0)
+    input.size(0), input.size(1)
     _require(input.dtype in _FLOATS, f"{word}expect A to be either 32-bit or 16-bit float tensor.")
-    if input.ndim == 1:
-        raise IndexError(_NO_COLUMNS)
     _require(input.ndim == 2, f"{word}expect A to be 2D tensor.")
     _require(input.stride(1) == 1, f"{word}A must be contiguous on the last dimension.")
     _require(mat2.dtype is dtypes.int8, f"{word}expect B to be int8 tensor.")
     _require(mat2.is_contiguous(), f"{word}expect B to be contiguous.")
-    _require(mat2.ndim == 2 and mat2.shape[1] == input.shape[1], f"{word}expect B.size(1) == {input.shape[1]}")
+    _require(mat2.size(1) == input.shape[1] and mat2.ndim == 2, f"{word}expect B.size(1) == {input.shape[1]}")
     _require(scales.ndim == 1 and scales.shape[0] == n, f"{word}expect scales to be 1d tensor with size {n}")
     _same_floats(input, scales)
     return input, mat2, scales
@@ -105,7 +122,7 @@ def _same_floats(input: Any, scales: Any) -> None:
 
 @op(
     name="_weight_int8pack_mm",
-    grad=_no_derivative("aten::_weight_int8pack_mm"),
+    grad=_no_derivative("aten::_weight_int8pack_mm", "input", "scales"),
     opmath="native",
     canonicalize=_check_scaled,
     work="input.shape[0] * mat2.size // 8",
@@ -186,16 +203,13 @@ def unpacked(packed: np.ndarray) -> np.ndarray:
 
 
 def _check_grouped(input: Any, mat2: Any, qGroupSize: int, qScaleAndZeros: Any) -> tuple[Any, Any, int, Any]:
-    word, n = "_weight_int4pack_mm_cpu ", mat2.shape[0]
-    if input.ndim == 1:
-        raise IndexError(_NO_COLUMNS)
-    k = input.shape[1]
+    word, n, _m, k = "_weight_int4pack_mm_cpu ", mat2.size(0), input.size(0), input.size(1)
     _require(input.dtype in _FLOATS, f"{word}: expect A to be either 32-bit or 16-bit float tensor.")
     _require(input.is_contiguous(), f"{word}: expect A to be contiguous.")
     _require(input.ndim == 2, f"{word}: expect A to be 2D tensor.")
     _require(mat2.dtype is dtypes.uint8, f"{word}: expect B to be uint8 tensor.")
     _require(mat2.is_contiguous(), f"{word}: expect B to be contiguous.")
-    _require(mat2.ndim == 2 and mat2.shape[1] == k // 2, f"{word}: expect B.size(1) to be K/2, got {mat2.shape[-1]}")
+    _require(mat2.size(1) == k // 2 and mat2.ndim == 2, f"{word}: expect B.size(1) to be K/2, got {mat2.shape[-1]}")
     word = "_weight_int4pack_mm_cpu: "
     _require(qGroupSize in _GROUPS, f"{word}expect qGroupSize to be 32, 64, 128 or 256, got {qGroupSize}")
     _require(k % qGroupSize == 0, f"{word}expect K to be divisible by qGroupSize, got K:{k}, qGroupSize:{qGroupSize}")
@@ -209,7 +223,7 @@ def _check_grouped(input: Any, mat2: Any, qGroupSize: int, qScaleAndZeros: Any) 
 
 @op(
     name="_weight_int4pack_mm_for_cpu",
-    grad=_no_derivative("aten::_weight_int4pack_mm_for_cpu"),
+    grad=_no_derivative("aten::_weight_int4pack_mm_for_cpu", "input", "qScaleAndZeros"),
     opmath="native",
     canonicalize=_check_grouped,
     work="input.shape[0] * mat2.size // 4",
@@ -248,7 +262,7 @@ def weights_of(packed: np.ndarray, group: int, scales: np.ndarray) -> np.ndarray
 # -- quantized layers --------------------------------------------------------------------------------------------------------------------
 @op(
     name="_quantized_linear_dynamic",
-    grad=_no_derivative("quantized::linear_dynamic"),
+    grad={"input": _no_gradient},
     aten=None,
     fast=True,
     work="input.size * packed.panels.n // 16",
@@ -274,10 +288,15 @@ def quantized_linear_dynamic(input: Tensor, packed: PackedLinear, reduce_range: 
         raise RuntimeError("In ChooseQuantizationParams, min should be less than or equal to max")
     scale, zero = chosen_parameters(low, high, 0, 127 if reduce_range else 255)
     with np.errstate(all="ignore"):
-        steps = step_numbers(input.reshape(-1, panels.inner), np.float32(1) / np.float32(scale), zero)
+        steps = step_numbers(_rows(input), np.float32(1) / np.float32(scale), zero)
         rows = np.clip(np.where(np.isnan(steps), np.float32(255), steps), 0, 255).astype(np.uint8)
         result = packed.numbers(scale, relu).of(panels.sums(rows, zero), np.dtype(np.float32))
     return result.reshape(*input.shape[:-1], panels.n)
+
+
+def _rows(x: np.ndarray) -> np.ndarray:
+    """As a matrix, also where its rows have no elements."""
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
 def _extremes(x: np.ndarray) -> tuple[float, float]:
@@ -304,6 +323,6 @@ def quantized_linear(input: Tensor, packed: PackedLinear, scale: float, zero: in
     Returns:
         ``(*, n)``, uint8.
     """
-    sums = packed.panels.sums(input.reshape(-1, packed.panels.inner), zero)
+    sums = packed.panels.sums(_rows(input), zero)
     result = packed.bytes(scale, out_scale, out_zero, relu).of(sums, np.dtype(np.uint8))
     return result.reshape(*input.shape[:-1], packed.panels.n)

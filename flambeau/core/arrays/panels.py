@@ -13,6 +13,7 @@ import numpy as np
 from .native import part
 
 COLUMNS, TOGETHER, DEPTH = 16, 4, 64
+_FAR = 1 << 30  # beyond all bytes, and far from where int32 wraps
 
 
 def shape_of(n: int, inner: int) -> tuple[int, int, int, int]:
@@ -92,9 +93,9 @@ class PackedLinear:
     Args:
         weight: ``(n, k)``, int8.
         scales, points: steps and zero points of rows, or of all in one element.
-        bias: ``(n,)`` float32, or None.
+        bias: ``(n,)`` float32, or None; what is written to it later holds.
     Attributes:
-        panels: the weights. scales, bias: float32, as long as panels have columns.
+        panels: the weights. scales: float32, as long as panels have columns.
     """
 
     __slots__ = ("bias", "panels", "scales")
@@ -103,22 +104,28 @@ class PackedLinear:
         n = len(weight)
         self.panels = Panels(weight, np.broadcast_to(points, (n,)))
         self.scales = padded(np.broadcast_to(scales, (n,)).astype(np.float32))
-        self.bias = None if bias is None else padded(bias.astype(np.float32, copy=False))
+        self.bias = bias
 
     def numbers(self, scale: float, relu: bool) -> Finishing:
         """To float32, of inputs whose step is ``scale``."""
-        return Finishing(self.scales * np.float32(scale), self.bias, relu)
+        return Finishing(self.scales * np.float32(scale), self._added(), relu)
 
     def bytes(self, scale: float, out_scale: float, out_zero: int, relu: bool) -> Finishing:
         """To bytes whose step is ``out_scale``, and zero point ``out_zero``."""
         with np.errstate(all="ignore"):  # behind the last column there are zeros
             both = self.scales * np.float32(scale)
-            bias = None if self.bias is None else self.bias / both
-            return Finishing(both / np.float32(out_scale), bias, zero=out_zero, least=max(out_zero, 0) if relu else 0)
+            bias, zero = self._added(), min(max(out_zero, -_FAR), _FAR)
+            bias = None if bias is None else bias / both
+            return Finishing(both / np.float32(out_scale), bias, zero=zero, least=max(zero, 0) if relu else 0)
+
+    def _added(self) -> np.ndarray | None:
+        return None if self.bias is None else padded(self.bias)
 
 
 def padded(values: np.ndarray) -> np.ndarray:
-    """A vector, with zeros up to a multiple of two panels' columns."""
+    """A vector, with zeros up to a multiple of two panels' columns; itself where it has as many and lies together."""
+    if len(values) % (2 * COLUMNS) == 0 and values.flags.c_contiguous:
+        return values
     filled = np.zeros(-(-len(values) // (2 * COLUMNS)) * 2 * COLUMNS, values.dtype)
     filled[: len(values)] = values
     return filled

@@ -43,9 +43,10 @@ class Out:
         dtype: the parameter that takes ``out``'s dtype where it is None.
         fills: whether a tensor of another shape with as many elements keeps its shape.
         several: the rule of a call with more than one result, where that is another.
+        check: function of ``out`` and the result's shape that raises where ``out`` may not be resized.
     """
 
-    __slots__ = ("apart", "complain", "dtype", "fills", "fits", "several", "warns")
+    __slots__ = ("apart", "check", "complain", "dtype", "fills", "fits", "several", "warns")
 
     def __init__(
         self,
@@ -57,9 +58,10 @@ class Out:
         dtype: str | None = None,
         fills: bool = False,
         several: Out | None = None,
+        check: Callable[[Tensor, tuple[int, ...]], None] | None = None,
     ):
         self.fits, self.complain, self.warns, self.apart, self.dtype, self.fills = fits, complain, warns, apart, dtype, fills
-        self.several = several
+        self.several, self.check = several, check
 
 
 def same_dtype(have: dtypes.dtype, want: dtypes.dtype) -> bool:
@@ -112,6 +114,8 @@ def write_result(target: Tensor, array: np.ndarray, rule: Out = USUAL, operands:
     if not rule.fits(have, want):
         raise rule.complain(have, want)
     check_same_device(target._array, array)
+    if rule.check is not None:
+        rule.check(target, array.shape)
     if rule.fills and array.size == target._array.size:
         array = array.reshape(target._array.shape)
     resize_out(target, array.shape, None if array.flags.c_contiguous or not is_dense(array) else element_strides(array), rule.warns)

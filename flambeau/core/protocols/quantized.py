@@ -170,10 +170,13 @@ class QuantizedTensor(WrapperTensor):
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, kwargs = getattr(func, "__name__", str(func)), kwargs or {}
-        own = QuantizedTensor.__dict__.get(name)
-        if own is not None and callable(own) and isinstance(args[0], QuantizedTensor):
+        if not args and "input" in kwargs:  # the first argument of all that has the name
+            kwargs = dict(kwargs)
+            args = (kwargs.pop("input"),)
+        own, is_first = QuantizedTensor.__dict__.get(name), bool(args) and isinstance(args[0], QuantizedTensor)
+        if own is not None and callable(own) and is_first:
             return own(*args, **kwargs)
-        if isinstance(args[0], QuantizedTensor) and (name in _ANY or name == "__getitem__" or is_moving(name)):
+        if is_first and (name in _ANY or name == "__getitem__" or is_moving(name)):
             return _moved(func, name, args, kwargs)
         handler = handles.named.get(name)
         if handler is None:
