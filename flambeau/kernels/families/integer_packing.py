@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...core.arrays.native import native
@@ -13,7 +11,7 @@ from ..compiler.arguments import Array, Integer, Record
 from ..compiler.build import kernel
 from ..compiler.language import Builder, Value
 from ..compiler.memory import empty
-from .products import for_units
+from .products import for_units, launch_units
 from .tiles import Tiles, below
 
 LINE = COLUMNS * TOGETHER  # bytes
@@ -40,12 +38,10 @@ def pack_rows(k: Builder) -> None:
     tiles = Tiles(k, "f32", COLUMNS // k.lanes("f32"))
 
     def unit(u: Value) -> None:
-        i, words = u * COLUMNS, o.inner // TOGETHER
+        i = u * COLUMNS
         panel, source = k.at(o.panels, u * (o.depth * COLUMNS), "i8"), k.at(o.source, i * o.pitch, "i8")
         count = k.most(k.least(o.n - i, COLUMNS), 0)
-        tiles.pack(source, o.pitch // TOGETHER, (count, words), panel, lambda value: value)
-        written = (words + tiles.lanes - 1) // tiles.lanes * tiles.lanes
-        tiles.clear(k.at(panel, written * COLUMNS, "f32"), k.most(o.depth // TOGETHER - written, 0))
+        tiles.pack_whole(source, o.pitch // TOGETHER, (count, o.inner // TOGETHER), panel, o.depth // TOGETHER)
 
     for_units(k, o, unit)
 
@@ -114,11 +110,6 @@ def column_sums(k: Builder, features: str) -> None:
     for_units(k, o, unit)
 
 
-def _launched(bound: Any, units: int, total: int, arrays: dict[str, np.ndarray], **numbers: int) -> None:
-    per_chunk = max(1, PACKED * units // max(total, 1))
-    bound.launch(-(-units // per_chunk), **arrays, **numbers, units=units, per_chunk=per_chunk)
-
-
 @native("_pack_panels")
 def pack_panels(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     if weight.dtype != np.int8 or not weight.size:
@@ -133,7 +124,7 @@ def pack_panels(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     data, depth = empty(shape, np.int8), shape[1] * TOGETHER
     arrays = {"source": weight, "panels": data}
     run, units, pitch = (pack_columns(), depth // DEPTH, along) if by_columns else (pack_rows(), shape[0], across)
-    _launched(run, units, data.size, arrays, inner=inner, n=n, pitch=pitch, depth=depth)
+    launch_units(run, units, (data.size, PACKED), arrays, inner=inner, n=n, pitch=pitch, depth=depth)
     return data, summed(data)
 
 
@@ -141,5 +132,5 @@ def summed(panels: np.ndarray) -> np.ndarray:
     """The sums of all columns."""
     sums = np.empty(panels.shape[0] * COLUMNS, np.int32)
     run = column_sums(targets.dot_features())
-    _launched(run, panels.shape[0], panels.size, {"panels": panels, "sums": sums}, lines=panels.shape[1])
+    launch_units(run, panels.shape[0], (panels.size, PACKED), {"panels": panels, "sums": sums}, lines=panels.shape[1])
     return sums

@@ -29,7 +29,7 @@ from ..compiler.arguments import Array, Integer, Number, Record
 from ..compiler.build import kernel
 from ..compiler.language import Builder, Value, as_tuple
 from ..compiler.memory import empty
-from .products import by_powers, for_units
+from .products import by_powers, for_units, launch_units
 from .tile_registers import INTEGER_FEATURES, ROW, ROWS, TileRegisters, has_integers
 from .tiles import below
 
@@ -445,10 +445,10 @@ def int_mm(input: np.ndarray, mat2: np.ndarray) -> np.ndarray | None:
     zero = 128 if input.dtype == np.int8 else 0
     if m <= FEW and mat2.strides[0] == 1 and mat2.strides[1] >= inner:
         rows = np.bitwise_xor(input.view(np.uint8), np.uint8(zero))
-        result, units, per_chunk = empty((m, n), np.int32), -(-n // ABREAST), max(1, CHUNK // (ABREAST * inner))
-        arrays = {"a": np.ascontiguousarray(rows), "w": mat2, "c": result}
-        sizes = {"m": m, "n": n, "inner": inner, "pitch": mat2.strides[1], "zero": zero, "units": units, "per_chunk": per_chunk}
-        byte_dots(targets.dot_features()).launch(-(-units // per_chunk), **arrays, **sizes)
+        result = empty((m, n), np.int32)
+        arrays, sizes = {"a": np.ascontiguousarray(rows), "w": mat2, "c": result}, {"pitch": mat2.strides[1], "zero": zero}
+        run, units = byte_dots(targets.dot_features()), -(-n // ABREAST)
+        launch_units(run, units, (n * inner, CHUNK), arrays, m=m, n=n, inner=inner, **sizes)
         return result
     weights = Panels(mat2.T)
     rows, pitch = room(m, inner)

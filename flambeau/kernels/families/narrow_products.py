@@ -71,10 +71,7 @@ def pack_columns(k: Builder) -> None:
     def unit(u: Value) -> None:
         batch, j = u // o.across, u % o.across * WIDTH
         panel, source = k.at(o.panels, u * (o.depth * WIDTH), "i16"), k.at(o.source, batch * o.step + j * o.pitch, "i16")
-        lines = o.inner // 2
-        tiles.pack(source, o.pitch // 2, (k.least(o.n - j, WIDTH), lines), panel, lambda value: value)
-        written = (lines + tiles.lanes - 1) // tiles.lanes * tiles.lanes
-        tiles.clear(k.at(panel, written * WIDTH, "f32"), k.most(o.depth // 2 - written, 0))
+        tiles.pack_whole(source, o.pitch // 2, (k.least(o.n - j, WIDTH), o.inner // 2), panel, o.depth // 2)
 
     for_units(k, o, unit)
 

@@ -346,6 +346,13 @@ def for_units(k: Builder, p: Any, unit: Callable[[Value], None]) -> None:
     k.for_chunks(lambda chunk: k.loop(chunk * p.per_chunk, k.least((chunk + 1) * p.per_chunk, p.units), unit))
 
 
+def launch_units(kernel: Any, units: int, amounts: tuple[int, int], arrays: dict[str, Any], **numbers: int) -> None:
+    """Launch a kernel made by ``for_units``: of ``amounts``, an amount of work in all and a chunk's, the chunks follow."""
+    total, of_chunk = amounts
+    per_chunk = max(1, of_chunk * units // total)
+    kernel.launch(-(-units // per_chunk), **arrays, **numbers, units=units, per_chunk=per_chunk)
+
+
 @kernel
 def straight(k: Builder, rows_a: bool, rows_b: bool, element: str, bias: str) -> None:
     """See ``Straight``."""

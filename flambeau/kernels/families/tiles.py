@@ -113,6 +113,12 @@ class Tiles:
 
         self._squares(limits[1], square)
 
+    def pack_whole(self, rows: Value, by: Value, limits: tuple[Value, Value], panel: Value, depth: Value) -> None:
+        """Write rows as they are as the panel's columns, and zeros behind them up to ``depth`` lines."""
+        self.pack(rows, by, limits, panel, lambda value: value)
+        written = (limits[1] + self.lanes - 1) // self.lanes * self.lanes
+        self.clear(self.k.at(panel, written * self.width, self.element), self.k.most(depth - written, 0))
+
     def unpack(self, panel: Value, rows: Value, by: Value, limits: tuple[Value, Value], change: Callable[[Value, Value], Value]) -> None:
         """Write the panel's columns as rows; ``change(register, first of its columns)`` goes before."""
         k, lanes = self.k, self.lanes

@@ -21,7 +21,7 @@ from ..compiler.build import kernel
 from ..compiler.language import ELEMENTS, SIZES, Builder, Value, as_tuple
 from ..compiler.memory import empty
 from . import gemm
-from .products import by_powers, for_units
+from .products import by_powers, for_units, launch_units
 
 FEW, SOME = 48, 256  # rows up to which weights of 8 and of 4 bits become numbers in registers
 TOGETHER = 4  # rows of weights of bytes that are multiplied at once
@@ -187,13 +187,6 @@ def halves_product(k: Builder, element: str) -> None:
     for_units(k, o, _Groups(k, o, element).unit)
 
 
-def _launched(bound: Any, units: int, total: int, arrays: dict[str, np.ndarray], **numbers: int) -> np.ndarray:
-    """The launch's result, ``c``, with chunks of a ``total`` of bytes."""
-    per_chunk = max(1, CHUNK * units // total)
-    bound.launch(-(-units // per_chunk), **arrays, **numbers, units=units, per_chunk=per_chunk)
-    return arrays["c"]
-
-
 @native("_weight_int8pack_mm")
 def weight_int8pack_mm(input: np.ndarray, mat2: np.ndarray, scales: np.ndarray) -> np.ndarray | None:
     (m, inner), n = input.shape, len(mat2)
@@ -205,7 +198,8 @@ def weight_int8pack_mm(input: np.ndarray, mat2: np.ndarray, scales: np.ndarray) 
     run = bytes_product(ELEMENTS[input.dtype])
     numbers, scale, made = np.ascontiguousarray(input), np.ascontiguousarray(scales), empty((m, n), input.dtype)
     arrays = {"a": numbers, "w": mat2, "scale": scale, "c": made}
-    return _launched(run, -(-n // TOGETHER), mat2.size, arrays, m=m, n=n, inner=inner)
+    launch_units(run, -(-n // TOGETHER), (mat2.size, CHUNK), arrays, m=m, n=n, inner=inner)
+    return made
 
 
 @native("_weight_int4pack_mm_for_cpu")
@@ -217,4 +211,5 @@ def weight_int4pack_mm(input: np.ndarray, mat2: np.ndarray, qGroupSize: int, qSc
     sums = np.add.reduce(opmath(input).reshape(m, inner // qGroupSize, qGroupSize), 2)
     scales, made = np.ascontiguousarray(qScaleAndZeros), empty((m, n), input.dtype)
     arrays = {"a": input, "sums": sums, "w": mat2, "scales": scales, "c": made}
-    return _launched(run, n // BLOCK, mat2.size, arrays, m=m, n=n, inner=inner, group=qGroupSize)
+    launch_units(run, n // BLOCK, (mat2.size, CHUNK), arrays, m=m, n=n, inner=inner, group=qGroupSize)
+    return made
