@@ -233,6 +233,27 @@ def test_layers_have_pytorchs_bits(factor: float, small: bool, oracle: Any, monk
 
 
 @pytest.mark.oracle
+@pytest.mark.parametrize("small", [False, True], ids=["", "kernels"])
+def test_biases_are_added_to_bytes_as_in_pytorch(small: bool, oracle: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two steps, where the last bit of a bias counts."""
+    if small:
+        monkeypatch.setattr(native.Choice, "pays", lambda self, arrays: True)
+    for seed in range(12):
+        random, found = np.random.default_rng(seed), []
+        x, numbers = random.integers(0, 256, (300, 3)).astype(np.uint8), random.integers(-128, 128, (64, 3)).astype(np.int8)
+        scale, step, out = (float(each) for each in random.choice([0.01, 0.03, 0.05, 0.1, 0.3, 0.7, 0.9, 1.0], 3))
+        bias = (random.integers(-500, 500, 64) * 0.25).astype(np.float32)
+        for torch in (flambeau, oracle):
+            rows = torch.full((64,), scale, dtype=torch.float64), torch.zeros(64, dtype=torch.int64)
+            whole = torch._make_per_tensor_quantized_tensor(torch.tensor(numbers), scale, 0)
+            q = torch._make_per_tensor_quantized_tensor(torch.tensor(x), step, 100)
+            for weights in (whole, torch._make_per_channel_quantized_tensor(torch.tensor(numbers), *rows, 0)):
+                layer = torch.ops.quantized.linear_prepack(weights, torch.tensor(bias))
+                found.append(np.asarray(torch.ops.quantized.linear(q, layer, out * 10, 99).int_repr()))
+        np.testing.assert_array_equal(found[:2], found[2:])
+
+
+@pytest.mark.oracle
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("small", [False, True], ids=["", "kernels"])
 def test_numbers_that_are_not_finite_as_in_pytorch(special: float, small: bool, oracle: Any, monkeypatch: pytest.MonkeyPatch) -> None:

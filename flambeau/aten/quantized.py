@@ -42,12 +42,12 @@ class ScriptObject:
 
     def _set(self, weight: QuantizedTensor, bias: Tensor | None) -> None:
         quantizer = weight._quantizer
-        scales, points = (np.atleast_1d(np.asarray(part)) for part in (quantizer.scale, quantizer.zero_point))
+        scales, points = np.asarray(quantizer.scale), np.asarray(quantizer.zero_point)
         steps = scales.astype(np.float32).astype(np.float64)  # which are kept in float32
         self._packed = PackedLinear(weight._inner._array, steps, points, None if bias is None else bias.detach()._array)
         self._bias = bias
         of_rows = quantizer.axis is not None
-        parts = (steps, points.astype(np.int64), 0) if of_rows else (float(steps[0]), int(points[0]), None)
+        parts = (steps, points.astype(np.int64), 0) if of_rows else (float(steps), int(points), None)
         self._quantizer = Quantizer(per_channel_affine if of_rows else per_tensor_affine, dtypes.qint8, *parts)
 
     def _type(self) -> str:

@@ -93,7 +93,7 @@ def test_what_is_made_of_sums_has_the_references_bits(dtype: Any, form: str) -> 
         for added in (None, (bias - 0.5) * np.float32(1000)):
             for relu in (False, True):
                 least = np.iinfo(dtype).min if dtype is np.int8 else 0
-                finish = Finishing(scale * size, added, relu, zero=3, least=3 if relu else least)
+                finish = Finishing(scale * size, added, relu, zero=3, least=3 if relu else least, step=0.75)
                 result = np.empty((m, n), dtype)
                 integer_products.multiply(operand(a), weights, result, 100, finish)
                 np.testing.assert_array_equal(result, finish.of(weights.sums(a, 100), np.dtype(dtype)))

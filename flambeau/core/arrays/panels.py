@@ -63,7 +63,9 @@ class Panels:
 
 @dataclass(frozen=True, slots=True)
 class Finishing:
-    """Results made of sums: ``sums * scale + bias``, rounded once; or bytes, ``rint((sums + bias) * scale) + zero``, ``least`` at least.
+    """Results made of sums: ``sums * scale + bias``; or bytes, ``rint((sums + bias * step) * scale) + zero``, ``least`` at least.
+
+    Products and sums of the bias are rounded once.
 
     Attributes:
         scale, bias: float32 for each column and as many more as there are in panels.
@@ -75,15 +77,16 @@ class Finishing:
     relu: bool = False
     zero: int = 0
     least: int = 0
+    step: float = 1.0
 
     def of(self, sums: np.ndarray, dtype: np.dtype) -> np.ndarray:
         """The result of sums, as ``dtype``: float32, or a type of bytes."""
         n, values = sums.shape[-1], sums.astype(np.float32)
-        scale, bias = self.scale[:n], np.float32(0) if self.bias is None else self.bias[:n]
+        scale, bias = self.scale[:n], np.zeros(n) if self.bias is None else self.bias[:n].astype(np.float64)
         if dtype.kind == "f":
             result = (values * scale.astype(np.float64) + bias).astype(np.float32)  # a product of two float32 numbers is exact
             return np.maximum(result, np.float32(0)) if self.relu else result
-        rounded = np.clip(np.rint((values + bias) * scale), -(2.0**24), 2.0**24)
+        rounded = np.clip(np.rint((values + bias * self.step).astype(np.float32) * scale), -(2.0**24), 2.0**24)
         return np.clip(rounded.astype(np.int64) + self.zero, self.least, np.iinfo(dtype).max).astype(dtype)
 
 
@@ -92,18 +95,19 @@ class PackedLinear:
 
     Args:
         weight: ``(n, k)``, int8.
-        scales, points: steps and zero points of rows, or of all in one element.
+        scales, points: steps and zero points of rows, or 0-d of the whole.
         bias: ``(n,)`` float32, or None; what is written to it later holds.
     Attributes:
-        panels: the weights. scales: float32, as long as panels have columns.
+        panels: the weights. scales: float32, as long as panels have columns. scale: the whole's, or None.
     """
 
-    __slots__ = ("bias", "panels", "scales")
+    __slots__ = ("bias", "panels", "scale", "scales")
 
     def __init__(self, weight: np.ndarray, scales: np.ndarray, points: np.ndarray, bias: np.ndarray | None) -> None:
         n = len(weight)
         self.panels = Panels(weight, np.broadcast_to(points, (n,)))
         self.scales = padded(np.broadcast_to(scales, (n,)).astype(np.float32))
+        self.scale = None if scales.ndim else np.float32(scales)
         self.bias = bias
 
     def numbers(self, scale: float, relu: bool) -> Finishing:
@@ -114,9 +118,12 @@ class PackedLinear:
         """To bytes whose step is ``out_scale``, and zero point ``out_zero``."""
         with np.errstate(all="ignore"):  # behind the last column there are zeros
             both = self.scales * np.float32(scale)
-            bias, zero = self._added(), min(max(out_zero, -_FAR), _FAR)
-            bias = None if bias is None else bias / both
-            return Finishing(both / np.float32(out_scale), bias, zero=zero, least=max(zero, 0) if relu else 0)
+            bias, step, zero = self._added(), 1.0, min(max(out_zero, -_FAR), _FAR)
+            if self.scale is not None:  # as PyTorch rounds: a quotient of each row, but a product with the whole's reciprocal
+                step = float(np.float32(1) / (self.scale * np.float32(scale)))
+            elif bias is not None:
+                bias = bias / both
+            return Finishing(both / np.float32(out_scale), bias, zero=zero, least=max(zero, 0) if relu else 0, step=step)
 
     def _added(self) -> np.ndarray | None:
         return None if self.bias is None else padded(self.bias)

@@ -57,6 +57,7 @@ class Product(Record):
     columns: Array  # sums of the columns of ``w``, int32
     scale: Array
     bias: Array
+    step: Array  # of the bias, where results are bytes: a number
     points: Array  # zero points of the columns of ``w``, int32
     row_sums: Array  # of ``a`` less its zero point, int32
     m: Integer
@@ -77,7 +78,7 @@ class Finish:
 
     i32    the sums
     f32    ``sums * scale + bias``, rounded once
-    u8, i8 ``rint((sums + bias) * scale) + out_zero`` between ``least`` and the type's greatest
+    u8, i8 ``rint((sums + bias * step) * scale) + out_zero`` between ``least`` and the type's greatest; ``sums + ...`` rounded once
 
     Scales are of columns. Numbers that are negative become zeros with ``relu``; of bytes ``least`` says it.
     """
@@ -103,7 +104,9 @@ class Finish:
         if self.kind == "f32":
             value = value * scale if bias is None else rounded_once(k, value, scale, bias)
             return k.most(k.const(0, "f32", lanes), value) if self.relu else value  # NaN stays
-        rounded = k.rint((value if bias is None else value + bias) * scale)
+        if bias is not None:
+            value = rounded_once(k, bias, k.splat(k.load(o.step, 0, "f32"), lanes), value)
+        rounded = k.rint(value * scale)
         # 2**24: far beyond all bytes, and below it float32 has every integer
         rounded = k.most(k.least(rounded, k.const(2.0**24, "f32", lanes)), k.const(-(2.0**24), "f32", lanes))
         whole = k.cast(rounded, "i32") + self.out_zero
@@ -251,6 +254,7 @@ def integer_product(k: Builder, form: str, features: str, kind: str, relu: bool,
     """A product by 'tiles', 'tile' (of 16 rows) or 'words', finished as ``Finish`` says."""
     k.features = features
     absent = {"points": has_points, "row_sums": has_points, "bias": has_bias, "scale": kind != "i32"}
+    absent["step"] = has_bias and kind != "f32"
     o = k.arguments(Product, without=[name for name, there in absent.items() if not there])
     finish = Finish(k, o, kind, relu)
     sums = _Words(k, o, finish) if form == "words" else _Tiled(k, o, finish, 2 if form == "tiles" else 1)
@@ -429,6 +433,8 @@ def multiply(a: np.ndarray, weights: Panels, result: np.ndarray, zero: int, fini
         arrays["scale"] = finish.scale
         if finish.bias is not None:
             arrays["bias"] = finish.bias
+            if kind != "f32":
+                arrays["step"] = np.array([finish.step], np.float32)
     if weights.points is not None:
         sums = a[:m, : weights.inner].sum(1, dtype=np.int64) - zero * weights.inner
         arrays |= {"points": weights.points, "row_sums": sums.astype(np.int32)}
