@@ -280,6 +280,7 @@ def quantized_linear_dynamic(input: Tensor, packed: PackedLinear, reduce_range: 
         ``(*, n)``, float32.
     Raises:
         RuntimeError: numbers of which none is the least.
+    Gradient: none comes to ``input``, with a warning.
     """
     panels, low, high = packed.panels, 0.0, 0.0
     if input.size:
