@@ -193,14 +193,17 @@ _OPERATIONS = {
 }
 
 
-_TAKEN = (Tensor, Parameter, QuantizedTensor)
+_TAKEN = frozenset((Tensor, Parameter, QuantizedTensor))
+_USUAL = _TAKEN | {ScriptObject, bool, int, float}
 
 
 class _Packet(OpOverloadPacket):
     """An operation that takes quantized tensors, which other functions refuse, as they are."""
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        if thread.function_modes or any(operand.__class__ not in _TAKEN for operand in tensors_in((*args, *kwargs.values()))):
+        values = (*args, *kwargs.values()) if kwargs else args
+        usual = _USUAL.issuperset(map(type, values))
+        if thread.function_modes or not (usual or _TAKEN.issuperset(map(type, tensors_in(values)))):
             result = overridden(self, args, kwargs)
             if result is not NotImplemented:
                 return result
