@@ -33,6 +33,7 @@ from typing import Any
 
 import numpy as np
 
+from ..capture.recorder import objects_of
 from ..core.dtype import dtype
 from ..core.random.generator import Generator
 from ..core.tensor import Tensor
@@ -211,7 +212,7 @@ class Surroundings:
         self._older = older
         self._closures: dict[types.CodeType, list[types.FunctionType]] = {}
         if closures is None:
-            closures = [each for each in gc.get_objects() if type(each) is types.FunctionType and each.__closure__ is not None]
+            closures = [each for each in objects_of({types.FunctionType}) if each.__closure__ is not None]
         for each in closures:
             self._closures.setdefault(each.__code__, []).append(each)
         self.tensors: dict[int, Tensor] = {}

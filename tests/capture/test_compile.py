@@ -8,6 +8,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import types
 import warnings
 import weakref
 from typing import Any
@@ -17,9 +19,10 @@ import pytest
 import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau import nn
+from flambeau.capture.recorder import objects_of
 from flambeau.core.arrays import native
 from tests.capture.agreement import agree, programs
-from tests.helpers.threads import in_threads
+from tests.helpers.threads import in_threads, switched_often
 
 
 @pytest.fixture(autouse=True)
@@ -685,3 +688,26 @@ def test_compiled_programs_run_with_kernels_switched_off():
     function = torch.compile(lambda x: (x * 2).relu().sum())
     with native.disabled():
         assert [function(torch.ones(2) * n).item() for n in (1, 2, 3)] == [4, 8, 12]
+
+
+def test_other_threads_make_tuples_while_a_program_is_recorded() -> None:
+    is_done = threading.Event()
+    many: list[Any] = [[] for _ in range(20000)]
+
+    def search() -> None:
+        try:
+            for _ in range(100):
+                objects_of({types.FunctionType})
+        finally:
+            is_done.set()
+
+    def work(k: int) -> None:
+        if not k:
+            search()
+        while not is_done.is_set():
+            assert len(tuple(i for i in range(30))) == 30  # which fails if the tuple has another owner
+
+    with switched_often():
+        in_threads(2, work)
+    found = objects_of({types.FunctionType})
+    assert many and search in found and all(type(each) is types.FunctionType for each in found)
