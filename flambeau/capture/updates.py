@@ -128,7 +128,10 @@ class Update:
         gradients: the arrays that the gradients had when it was made.
         values: a row of numbers, as the kernel reads them.
         kernel, table: the kernel, and its tables.
+        is_shared: whether others than ``prepare`` write numbers.
     """
+
+    is_shared = False
 
     def __init__(self, optimizer: Any, group: dict[str, Any], rows: Rows):
         self.optimizer, self.group = optimizer, group
@@ -167,8 +170,15 @@ class Update:
         leaves = [leaf for value in seen for leaf in (value if isinstance(value, tuple) else [value])]
         self.is_plain = not any(isinstance(leaf, Tensor | list) for leaf in leaves)  # a list may change while it stays the same
         self.is_quick = (
-            self.is_plain and len(self.columns) == len(self.optimizer._counters) <= 1 and (self.counted is not None or not self.columns)
+            self.is_plain
+            and not self.is_shared
+            and len(self.columns) == len(self.optimizer._counters) <= 1
+            and (self.counted is not None or not self.columns)
         )
+
+    def share(self) -> None:
+        """Machine code writes the numbers, too, and may have done so for other options: from now on they are computed at each call."""
+        self.is_shared, self.is_quick = True, False
 
     def _functions(self) -> tuple[Callable[[], bool], Callable[[], bool], Callable[[], None]]:
         """Three functions, written out for these tensors because they run at each call.

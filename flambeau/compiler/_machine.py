@@ -21,6 +21,7 @@ from ..capture.graph import before_writes
 from ..capture.lowering import Lowered
 from ..core import dtype as dtypes
 from ..core.arrays.native import switch
+from ..core.arrays.threads import Threads
 from ..core.calls.interruption import pass_on
 from ..core.calls.machine_calls import CHOSEN
 from ..core.settings import settings
@@ -283,6 +284,8 @@ def _launched(table: _Rows, program: Any) -> Plan:
         _Unfit: there is more to it.
     """
     plan, path = _plan_of(program), program.root.path
+    if plan.segments[0].wakes_threads:
+        table.item_is(_dictionary(vars(Threads)), "count", Threads.count)
     again = _resuming(program, plan)
     numbers = _numbers(table, program)
     steps = [_UpdateRows(table, update) for update in plan.updates]
@@ -476,6 +479,7 @@ class _UpdateRows:
             raise _Unfit from None
         if form is not update.form:
             raise _Unfit
+        update.share()
         registers, steps, places, begin = program.words(numbers)
         for each in (registers, steps, places, update.values):
             table.of(each)

@@ -153,8 +153,8 @@ class Compiled:
             return self.function(*args, **kwargs)
         missed = None
         for i, program in enumerate(self.programs):
-            if i and program.direct is not None:
-                result = program.direct.call(args, kwargs)
+            if i and (direct := program.direct) is not None:
+                result = direct.call(args, kwargs)
                 if result is not DECLINED:
                     self._put_first(program)
                     return result
@@ -183,10 +183,13 @@ class Compiled:
         return self._record(args, kwargs, missed)
 
     def _put_first(self, program: Program) -> None:
-        """Try a program before the others from now on."""
-        if self.programs[0] is not program:
-            self.programs = [program, *[other for other in self.programs if other is not program]]
-        self.quick = _declined if program.direct is None else program.direct.call
+        """Try a program before the others from now on, unless it has been forgotten meanwhile."""
+        programs, direct = self.programs, program.direct
+        if program not in programs:
+            return
+        if programs[0] is not program:
+            self.programs = [program, *[other for other in programs if other is not program]]
+        self.quick = _declined if direct is None else direct.call
 
     # -- recording ---------------------------------------------------------------------------------------------------------------
     def _record(self, args: tuple[Any, ...], kwargs: dict[str, Any], program: Program | None) -> Any:

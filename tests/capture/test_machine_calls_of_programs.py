@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import weakref
@@ -13,6 +14,7 @@ import pytest
 import flambeau as torch
 import flambeau.nn.functional as F
 from flambeau import nn
+from flambeau.capture import driver
 from flambeau.compiler import _machine as direct
 from flambeau.core.arrays import native
 from flambeau.core.calls.machine_calls import CHOSEN, DECLINED
@@ -295,6 +297,35 @@ def test_optimizers_options_and_states_that_change() -> None:
         assert torch.allclose(a, b, rtol=1e-3, atol=1e-4)
 
 
+def test_numbers_of_a_step_are_right_after_options_that_python_has_not_seen() -> None:
+    x, target = torch.randn(5, 6), torch.tensor([0, 1, 2, 1, 0])
+    one, other = (model_and_optimizer(torch.optim.AdamW, lr=0.1) for _ in range(2))
+    compiled, plain = settled(step_of(*one), x, target), step_of(*other)
+    for _ in range(4):
+        plain(x, target)
+    for lr, is_python in ((0.1, True), (0.5, False), (0.1, True)):
+        for _, optimizer in (one, other):
+            optimizer.param_groups[0]["lr"] = lr
+        with torch.profiler.profile() if is_python else contextlib.nullcontext():
+            compiled(x, target)
+        plain(x, target)
+    for a, b in zip(one[0].parameters(), other[0].parameters(), strict=True):
+        assert torch.allclose(a, b, rtol=1e-4)
+
+
+def test_products_that_wake_threads_have_them_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "_wakes_threads", lambda launch: True)
+    x, before = torch.randn(4, 4), torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        compiled = settled(lambda x: x @ x, x)
+        assert is_launches(compiled) and answers(compiled, x)
+        torch.set_num_threads(2)
+        assert not answers(compiled, x) and torch.equal(compiled(x), x @ x)
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_a_plan_is_taken_up_again_when_it_is_made_anew() -> None:
     x, target = torch.randn(5, 6), torch.tensor([0, 1, 2, 1, 0])
     model, optimizer = model_and_optimizer(torch.optim.Adam, lr=0.01)
@@ -399,5 +430,7 @@ def test_reset_and_stances() -> None:
     x = torch.randn(3)
     compiled = settled(lambda x: x + 1, x)
     assert answers(compiled, x)
+    (program,) = compiled._call.programs
     torch.compiler.reset()
+    compiled._call._put_first(program)  # by a thread that has run it meanwhile
     assert not answers(compiled, x) and torch.equal(compiled(x), x + 1)
