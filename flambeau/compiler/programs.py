@@ -536,7 +536,9 @@ class Program:
         def now(value: Value) -> Value:
             return mapping.get(value, value)
 
+        forms = {old: new for new, old in mapping.items() if new.shape != old.shape or new.strides != old.strides}
         for segment in rest:
+            segment.forms = forms
             for node in segment.nodes:
                 node.take(now)
             segment.wanted = dict.fromkeys(before_writes(now(value)) for value in segment.wanted)

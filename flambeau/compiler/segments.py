@@ -11,7 +11,8 @@ never in replays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,14 @@ from ..core.tensor import Tensor
 __all__ = ["Segment", "graph_of", "match"]
 
 
-class _Cutting:
-    """Makes a graph of its own of some nodes of a recording."""
+_AS_THEY_ARE: Mapping[Value, Value] = MappingProxyType({})
 
-    def __init__(self, nodes: Sequence[Node]):
+
+class _Cutting:
+    """Makes a graph of its own of some nodes of a recording; ``forms`` has values whose shapes some inputs have in their place."""
+
+    def __init__(self, nodes: Sequence[Node], forms: Mapping[Value, Value]):
+        self.forms = forms
         self.inputs: dict[Value, Value] = {}  # from values of the recording
         self.held: dict[Value, None] = {}
         self.now: dict[Value, Value] = {}  # the newest value of memory, by its first one
@@ -56,7 +61,8 @@ class _Cutting:
             made = Value(value.shape, value.strides, value.dtype, "view", name=value.name)
             self.nodes.append(Node("view", None, (self.value(base), *rest), (made,), note=node.note))
         else:
-            made = self.inputs[value] = Value(value.shape, value.strides, value.dtype, "input", name=value.name)
+            form = self.forms.get(value, value)
+            made = self.inputs[value] = Value(form.shape, form.strides, form.dtype, "input", name=value.name)
         self.own[value] = made
         return made
 
@@ -85,9 +91,11 @@ class _Cutting:
         return list(found.items())
 
 
-def graph_of(nodes: Sequence[Node], outputs: Iterable[Value], first: Sequence[Value] = ()) -> tuple[Graph, list[Value]]:
+def graph_of(
+    nodes: Sequence[Node], outputs: Iterable[Value], first: Sequence[Value] = (), forms: Mapping[Value, Value] = _AS_THEY_ARE
+) -> tuple[Graph, list[Value]]:
     """The graph of some nodes, and the values of the recording that are its inputs; those in ``first`` come first, needed or not."""
-    cutting = _Cutting(nodes)
+    cutting = _Cutting(nodes, forms)
     for value in first:
         cutting.value(value)
     results = [cutting.latest(value) for value in outputs]
@@ -103,11 +111,13 @@ class Segment:
         nodes: of the recording. look: what comes behind them; None at the end.
         children: segments by what the look saw. path: at the end, what makes the result.
         wanted: values that are needed behind this segment. refusals: see there; made with ``run``.
+        forms: values of other shapes than those of the first recording, by the latter: what a look saw.
     """
 
     def __init__(self, nodes: Sequence[Node], look: Look | None, path: Any = None):
         self.nodes, self.look, self.path = list(nodes), look, path
         self.children: dict[Any, Segment] = {}
+        self.forms: dict[Value, Value] = {}
         self.wanted: dict[Value, None] = dict.fromkeys(map(before_writes, look.values)) if look is not None else {}
         self.run: Callable[[Sequence[np.ndarray]], list[np.ndarray]] | None = None
         self.inputs: list[Value] = []
@@ -131,7 +141,7 @@ class Segment:
     def prepare(self, lower: Callable[[Graph], Any]) -> None:
         """Make ``run``."""
         outputs = list(dict.fromkeys([*self.outputs, *self.wanted]))
-        graph, self.inputs = graph_of(self.nodes, outputs)
+        graph, self.inputs = graph_of(self.nodes, outputs, forms=self.forms)
         self.outputs_ready = outputs
         varies = self.look is not None and self.look.how == "shapes"  # such results have no memory that could be planned
         self.run = run_of(simplified(graph)) if varies else lower(graph)

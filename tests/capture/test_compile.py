@@ -711,3 +711,24 @@ def test_other_threads_make_tuples_while_a_program_is_recorded() -> None:
         in_threads(2, work)
     found = objects_of({types.FunctionType})
     assert many and search in found and all(type(each) is types.FunctionType for each in found)
+
+
+RESULTS_OF_VARIED_SIZE = {
+    "nonzero": lambda x: x.nonzero(),
+    "where": lambda x: torch.where(x > 0)[0],
+    "masked_select": lambda x: torch.masked_select(x, x > 0),
+    "computed": lambda x: x.nonzero() * 2 + 1,
+    "gradient": lambda x: (lambda y: (y[y > 0] * 2).square().sum().backward() or y.grad)(x.clone().requires_grad_()),
+}
+
+
+@pytest.mark.parametrize("name", RESULTS_OF_VARIED_SIZE)
+def test_each_size_that_values_give_has_its_own_way(name: str) -> None:
+    function = RESULTS_OF_VARIED_SIZE[name]
+    compiled = torch.compile(function)
+    for rounds in range(4):
+        for chosen in ([0], [0, 1, 4, 5], [], [2, 3], [0, 1, 2, 3, 4, 5], [3]):  # one element first: other sizes would be broadcast
+            x = torch.zeros(6)
+            x[chosen] = torch.arange(len(chosen)) + 1.0 + rounds
+            found, expected = compiled(x), function(x)
+            assert found.shape == expected.shape and torch.equal(found, expected)
