@@ -70,6 +70,9 @@ def seen(arrays: Sequence[np.ndarray], how: Any) -> Any:
     return bool(arrays[0].any()) if how == "truth" else arrays[0].tobytes()
 
 
+_call: Callable[[Callable[[], Any]], Any] = operator.call
+
+
 def objects_of(classes: set[type]) -> list[Any]:
     """All objects of exactly these classes that the collector of circles knows.
 
@@ -77,12 +80,12 @@ def objects_of(classes: set[type]) -> list[Any]:
     """
     everything: list[Any] = []
     found: list[Any] = []
-    steps = (
+    steps: tuple[Callable[[], Any], ...] = (
         partial(everything.extend, chain.from_iterable(map(gc.get_objects, (None,)))),
         partial(found.extend, compress(everything, map(classes.__contains__, map(type, everything)))),
         everything.clear,
     )
-    deque(map(operator.call, steps), 0)
+    deque(map(_call, steps), 0)
     return found
 
 

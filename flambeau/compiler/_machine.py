@@ -136,7 +136,7 @@ def _guards(table: _Rows, program: Any) -> int:
 def _arguments(table: _Rows, program: Any) -> None:
     arguments = program.arguments
     table.given = table.place(2 * arguments.count)
-    if arguments.plain is None:
+    if arguments.plain is None or program.check is not arguments.check:
         table.put("given_tensors", table.of(program.check), table.given, arguments.count)
         return
     table.put("given_so_many", len(arguments.plain))

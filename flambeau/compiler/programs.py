@@ -261,7 +261,7 @@ class Program:
             self._sometimes = [place for place in self._sometimes if next(stays)]
             tensors = [tensor for tensor in tensors if next(stays)]
         self._look = _look_at(self._always)
-        self._tensors = [(tensor, tensor._array, tensor._requires_grad) for tensor in tensors]
+        self._tensors = [(tensor, tensor._array, tensor._requires_grad, _hooks_of(tensor)) for tensor in tensors]
         recorder = recording.recorder
         self._inputs = [value for value in recorder.inputs if value not in recorder.gradients and value not in self._of_backward(recording)]
         self._gradients = dict(recorder.gradients)
@@ -302,8 +302,8 @@ class Program:
     def _is_unchanged(self) -> bool:
         """Whether modules and tensors are what they were, though something changed since."""
         count = changes.count
-        for tensor, array, mark in self._tensors:
-            if tensor._array is not array or tensor._requires_grad is not mark:
+        for tensor, array, mark, hooks in self._tensors:
+            if tensor._array is not array or tensor._requires_grad is not mark or _hooks_of(tensor) != hooks:
                 return False
         if not all(place.is_same() for place in self._sometimes):
             return False
@@ -331,9 +331,11 @@ class Program:
         for place in (*self._always, *self._sometimes):
             if not place.is_same():
                 return f"{place.owner} has changed"
-        for tensor, array, mark in self._tensors:
+        for tensor, array, mark, hooks in self._tensors:
             if tensor._array is not array or tensor._requires_grad is not mark:
                 return "a tensor has other memory, or requires grad where it did not"
+            if _hooks_of(tensor) != hooks:
+                return "a tensor has other hooks"
         return "gradients are there, or are not there, where it was otherwise; or arguments share memory"
 
     # -- running ----------------------------------------------------------------------------------------------------------------
@@ -354,7 +356,10 @@ class Program:
         self._leaves: list[Any] = []
         self._firsts: dict[Any, list[Value]] = {}
         places = {id(tensor): i for i, tensor in enumerate(given)}
+        self._hooks: dict[int, tuple[Any, ...]] = {}
         self._each(self.root, places)
+        if self._hooks:
+            self.check = _with_hooks(self.check, self._hooks)
         self._are_gradients_alike = _gradients_of(self._leaves)
         self.root.needs()
         self._ready(self.root)
@@ -364,6 +369,8 @@ class Program:
         if segment.path is not None:
             for leaf, form in segment.path.leaves:
                 entry = (leaf if leaf.__class__ is int else places.get(id(leaf), leaf), form)
+                if entry[0] is not leaf:
+                    self._hooks[entry[0]] = _hooks_of(leaf)
                 if not any(entry[0] is other for other, _ in self._leaves):
                     self._leaves.append(entry)
             segment.path.leaves = list(self._leaves)
@@ -550,6 +557,22 @@ class Program:
             here, key = segment, segment.look.key if segment.look is not None else None
             segment.undo = type(segment.undo)(segment.nodes)
         self.branches += 1
+
+
+def _hooks_of(tensor: Tensor) -> tuple[Any, ...]:
+    """The hooks of a leaf, which run in backward passes."""
+    members = tensor.__dict__
+    return (*members.get("_backward_hooks", {}).values(), *members.get("_post_accumulate_grad_hooks", {}).values()) if members else ()
+
+
+def _with_hooks(check: Callable[[Any, Any], Any], hooks: dict[int, tuple[Any, ...]]) -> Callable[[Any, Any], Any]:
+    """``check`` of arguments, of which some have to have these hooks, too."""
+
+    def checked(args: Any, kwargs: Any) -> Any:
+        given = check(args, kwargs)
+        return given if given is not None and all(_hooks_of(given[place]) == own for place, own in hooks.items()) else None
+
+    return checked
 
 
 def _look_at(places: list[Place]) -> Callable[[], bool]:

@@ -643,3 +643,28 @@ def test_one_of_many_equal_functions_is_told_by_what_it_holds() -> None:
     assert all(torch.equal(compiled(x), x * 26) for _ in range(3))
     pairs[26][1](7.0)
     assert torch.equal(compiled(x), x * 7)
+
+
+@pytest.mark.parametrize("kind", ["register_hook", "register_post_accumulate_grad_hook"])
+@pytest.mark.parametrize("is_argument", [False, True])
+def test_hooks_of_leaves_that_come_and_go(kind: str, is_argument: bool) -> None:
+    weight = torch.ones(3, requires_grad=True)
+
+    def halve(tensor: Any) -> Any:
+        if tensor is not weight:
+            return tensor * 0.5
+        weight.grad.mul_(0.5)
+        return None
+
+    def function(x: Any, *more: Any) -> None:
+        (more or (weight,))[0].grad = None
+        ((more or (weight,))[0] * x).sum().backward()
+
+    compiled = torch.compile(function)
+    for has_hook in (False, True, False, True):
+        handle = getattr(weight, kind)(halve) if has_hook else None
+        for _ in range(4):
+            compiled(torch.ones(3), *([weight] if is_argument else []))
+            assert weight.grad[0].item() == (0.5 if has_hook else 1.0)
+        if handle is not None:
+            handle.remove()
