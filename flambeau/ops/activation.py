@@ -776,7 +776,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
         raise RuntimeError(f"Halving dimension must be even, but dimension {dim % input.ndim} is size {size}")
     _floats("glu_cpu", input._array)
     first, second = input.narrow(dim, 0, size // 2), input.narrow(dim, size // 2, size // 2)
-    if not input._requires_grad and _gated.part.pays((first, second)):  # type: ignore[attr-defined]
+    if not input._requires_grad and _gating.pays((first, second)):
         with no_grad():
             return _gated(first, second)
     return first * second.sigmoid()
@@ -785,6 +785,9 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 @native.part(None, work="first._array.size")
 def _gated(first: Any, second: Any) -> Any:
     return first * second.sigmoid()
+
+
+_gating: native.Part = _gated.part  # type: ignore[attr-defined]
 
 
 # -- piecewise linear and quadratic units -----------------------------------------------------------------------------------------

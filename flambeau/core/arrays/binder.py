@@ -72,12 +72,15 @@ class _Copies:
         return self.made.get(id(value)) or self.binder.made.get(id(value))
 
     def function(self, function: Any) -> Any:
-        if function.__module__ in _SHARED or function.__module__ == type(self.kind).__module__:
-            return function
         if function.__module__ in self.kind.hosted:
             return self._remembered(function, self.kind.on_host)
-        if hasattr(function, "part"):
-            return self.function(function.part.reference)
+        if hasattr(function, "part"):  # those of shared modules too: they make and fill memory of the kind's
+            return self._copied(function.part.reference)
+        if function.__module__ in _SHARED or function.__module__ == type(self.kind).__module__:
+            return function
+        return self._copied(function)
+
+    def _copied(self, function: Any) -> Any:
         entry = self._entry(function)
         if entry is not None:
             return entry[1]
