@@ -387,8 +387,6 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Any:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
-    if not kind_of(array).has_values:
-        missing_values("bincount")
     if weights is None:
         return wrap(computed(lambda array: _counts(*_places_to_count(array, minlength)), array, varies=True))
     if tuple(weights.shape) != tuple(input.shape):
