@@ -67,6 +67,14 @@ def test_layers_of_packed_sequences(kind: str, options: dict[str, Any], is_sorte
     agree(Packed(kind, is_sorted, **options), inputs(5, 3, 5, 1), inputs(7, 2, 6), ({0: DYNAMIC, 1: DYNAMIC}, {0: DYNAMIC}))
 
 
+def test_steps_that_do_not_change() -> None:
+    def inputs(*lengths: int) -> tuple[Any, ...]:
+        return torch.randn(len(lengths), 6, 3), torch.tensor(lengths)
+
+    count = torch.export.Dim("count")
+    agree(Packed("GRU", False, batch_first=True), inputs(3, 6, 1), inputs(2, 5), ({0: count}, {0: count}))
+
+
 def test_first_states_and_rows() -> None:
     def inputs(steps: int, *lengths: int) -> tuple[Any, ...]:
         count = len(lengths)

@@ -129,6 +129,18 @@ def test_a_branch_on_a_size_must_follow_from_its_range() -> None:
     assert [values.upper for values in program.range_constraints.values()] == [5]
 
 
+class BranchOnSecond(nn.Module):
+    def forward(self, x, y):
+        return x.sum() - y.sum() if y.shape[0] == 2 else x.sum() + y.sum()
+
+
+def test_a_branch_on_another_size_must_follow_from_its_range() -> None:
+    with pytest.raises(RuntimeError, match=r"Constraints violated \(b\)"):
+        export(BranchOnSecond(), (torch.ones(5), torch.ones(5)), dynamic_shapes=({0: Dim("a")}, {0: Dim("b")}))
+    program = export(BranchOnSecond(), (torch.ones(5), torch.ones(5)), dynamic_shapes=({0: Dim("a")}, {0: Dim("b", min=3)}))
+    assert program.module()(torch.ones(2), torch.ones(3)) == 5
+
+
 class Joined(nn.Module):
     def forward(self, x, y):
         return x + y

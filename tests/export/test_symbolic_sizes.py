@@ -83,6 +83,19 @@ def test_comparisons_are_guards_unless_they_always_hold() -> None:
     assert guard_int(n) == 6 and type(int(m)) is int and len(env.guards) == 4
 
 
+def test_every_number_that_is_tried_is_tried_for_every_symbol() -> None:
+    env = ShapeEnv()
+    sizes = [env.create_size(5) for _ in range(6)]
+    asked = [(size, number) for number in (2, 4, 6, 8, 9, 16, 1000) for size in sizes]
+    assert not any(size == number for size, number in asked) and len(env.guards) == len(asked)
+    u = env.create_unbacked_symint(0)
+    with pytest.raises(GuardOnDataDependentSymNode):
+        bool(u > 0)
+    torch._check(u > 0)
+    torch._check(u <= 6)
+    assert u != 0 and u < 7
+
+
 def test_what_is_checked_counts_as_true() -> None:
     env = ShapeEnv()
     n = env.create_size(6)

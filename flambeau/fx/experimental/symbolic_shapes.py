@@ -10,6 +10,7 @@ A kernel is run without values in every world. What its result's sizes are as ex
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 from ...aten import symbolic_fakes
@@ -202,14 +203,16 @@ class ShapeEnv:
         if self._grid is None:
             points: list[dict[str, int]] = [*self.worlds]
             for k in range(len(_PROBES) + 6):
-                point = {}
-                for place, (name, values) in enumerate(self.var_to_range.items()):
+                point, step = {}, 0
+                for name, values in self.var_to_range.items():
                     low = values.lower if values.lower >= 2 or values.lower < -1 else min(2, values.upper)
                     probes = [size for size in _PROBES if low <= size <= values.upper]
                     probes += [max(low, -100_000), min(values.upper, 1_000_003)]
                     if name in self.unbacked:
                         probes = [size for size in (0, 1, -1) if values.lower <= size <= values.upper] + probes
-                    point[name] = probes[(k * (place + 1) + place) % len(probes)] if place else probes[k % len(probes)]
+                    # Steps of no common factor with the number of probes come to every one of them; all symbols' last ones meet.
+                    step = next(each for each in itertools.count(step + 1) if math.gcd(each, len(probes)) == 1)
+                    point[name] = probes[((k + 1) * step - 1) % len(probes)]
                 points.append(point)
             self._grid = [point for point in points if all(axiom.evaluate(point) for axiom in self.axioms)]
         return self._grid
