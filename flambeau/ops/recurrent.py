@@ -826,35 +826,34 @@ rnn_relu = _of_one_state(
 
 
 # -- single steps ------------------------------------------------------------------------------------------------------------------
-def _one_step(cell: Cell, input: Any, states: Any, *parameters: Any) -> Any:
-    """The states after one step.
-
-    Raises:
-        RuntimeError: batches of other sizes.
+def _check_step(gates: int, input: Any, states: Any, w_ih: Any, w_hh: Any) -> None:
+    """Raises:
+    RuntimeError: operands of one step do not fit.
     """
-    batch = input.shape[0]
+    given, weights = input.shape, (w_ih.shape, w_hh.shape)
+    hidden = weights[1][1]
+    if given[1] != weights[0][1]:
+        raise RuntimeError(f"input has inconsistent input_size: got {given[1]} expected {weights[0][1]}")
+    for name, shape in zip(("weight_ih", "weight_hh"), weights, strict=True):
+        if shape[0] != gates * hidden:
+            raise RuntimeError(f"{name} first dim must be {gates} * hidden_size = {gates * hidden}, but got {shape[0]}")
     for number, state in enumerate(states):
-        if state.shape[0] != batch:
-            raise RuntimeError(f"Input batch size {batch} doesn't match hidden{number} batch size {state.shape[0]}")
-    return _layer(cell, input, states, (*parameters, None), (batch,), False)[1:]
+        shape = state.shape
+        if given[0] != shape[0]:
+            raise RuntimeError(f"Input batch size {given[0]} doesn't match hidden{number} batch size {shape[0]}")
+        if shape[1] != hidden:
+            raise RuntimeError(f"hidden{number} has inconsistent hidden_size: got {shape[1]}, expected {hidden}")
+
+
+def _one_step(cell: Cell, input: Any, states: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
+    """The states after one step."""
+    _check_step(cell.gates, input, states, w_ih, w_hh)
+    return _layer(cell, input, states, (w_ih, w_hh, b_ih, b_hh, None), (input.shape[0],), False)[1:]
 
 
 def _sum_of_one_step(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
-    """Both products of a plain cell, which is no more than them: two linear maps are quicker than a layer of one step.
-
-    Raises:
-        RuntimeError: batches of other sizes, or weights of others than the states.
-    """
-    hidden = w_hh.shape[1]
-    if input.shape[1] != w_ih.shape[1]:
-        raise RuntimeError(f"input has inconsistent input_size: got {input.shape[1]} expected {w_ih.shape[1]}")
-    for name, weight in (("weight_ih", w_ih), ("weight_hh", w_hh)):
-        if weight.shape[0] != hidden:
-            raise RuntimeError(f"{name} first dim must be 1 * hidden_size = {hidden}, but got {weight.shape[0]}")
-    if input.shape[0] != hx.shape[0]:
-        raise RuntimeError(f"Input batch size {input.shape[0]} doesn't match hidden0 batch size {hx.shape[0]}")
-    if hx.shape[1] != hidden:
-        raise RuntimeError(f"hidden0 has inconsistent hidden_size: got {hx.shape[1]}, expected {hidden}")
+    """Both products of a plain cell, which is no more than them: two linear maps are quicker than a layer of one step."""
+    _check_step(1, input, (hx,), w_ih, w_hh)
     return linear(input, w_ih, b_ih) + linear(hx, w_hh, b_hh)
 
 

@@ -150,7 +150,7 @@ def _cell_errors(kind: str) -> tuple[Error, ...]:
         h = make(_BATCH, _HIDDEN)
         return call(make(_BATCH, 5), [h, h] if kind == "lstm" else h, *_parameters(make, kind, 1, 1, True))
 
-    return (Error(sample, RuntimeError, "cannot be multiplied"),)
+    return (Error(sample, RuntimeError, "input has inconsistent input_size: got 5 expected 3"),)
 
 
 _LSTM_CELL_ERRORS = (
