@@ -787,7 +787,7 @@ def _gated(first: Any, second: Any) -> Any:
     return first * second.sigmoid()
 
 
-_gating: native.Part = _gated.part  # type: ignore[attr-defined]
+_gating: Any = _gated.part  # type: ignore[attr-defined]
 
 
 # -- piecewise linear and quadratic units -----------------------------------------------------------------------------------------
