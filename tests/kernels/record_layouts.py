@@ -41,8 +41,8 @@ from flambeau.kernels.families import pointwise
 DTYPES = ("float32", "float64", "bfloat16", "float16", "int64", "uint8", "bool", "complex64")
 # Where all elements are one, a spread is 0 or what rounding made of it, and neither quotients by it nor its root's slope mean anything.
 # Equal rows or columns leave a factorisation to rounding, and the kernels compute in the matrix's own precision.
-SINGULAR = {"std", "std_mean", "corrcoef", "pinverse", "nuclear_norm", "qr", "geqrf", "svd"} | {
-    f"linalg.{name}" for name in ("qr", "svd", "svdvals", "cond", "matrix_norm", "pinv")
+SINGULAR = {"std", "std_mean", "corrcoef", "pinverse", "nuclear_norm", "qr", "geqrf", "svd", "lu"} | {
+    f"linalg.{name}" for name in ("qr", "svd", "svdvals", "cond", "matrix_norm", "pinv", "lu", "lu_factor", "lu_factor_ex")
 }
 ANY_SIGN = {"linalg.eig"}  # of eigenvectors: test_lapack multiplies them out
 # Positions of operands that cannot require grad, of records that have no gradient for their sake.
