@@ -47,7 +47,7 @@ import numpy as np
 
 from .. import late
 from ..calls.interruption import GENERATED
-from ..state import active, grad_enabled, is_intercepted, wrappers
+from ..state import active, grad_enabled, is_intercepted, run_ignoring_fp, wrappers
 
 if TYPE_CHECKING:
     from ..calls.operation import Op
@@ -541,7 +541,7 @@ def gradients_together(op: Op) -> tuple[int, Callable[..., Any]]:
                 return None
         kernel = find(name)
         try:
-            return None if kernel is None else kernel(needs, grad._array, **arrays)
+            return None if kernel is None else run_ignoring_fp(kernel, needs, grad._array, **arrays)
         except NoKernel:
             return None
 
