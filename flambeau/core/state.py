@@ -307,7 +307,8 @@ def _fp_ignoring_context() -> Context:
 # NumPy's error state is a context variable.  Kernels run in a context of their own in which it is 'ignore', so that an overflow
 # gives no warning and the host program's state is never touched; entering costs 25 ns where ``np.errstate`` costs a microsecond.
 # A context cannot be entered by two threads at once, nor twice: the wrappers catch that RuntimeError and take the slow path.
-ignoring_fp = _fp_ignoring_context().run
+IGNORING_FP = _fp_ignoring_context()
+ignoring_fp = IGNORING_FP.run
 
 
 class _ThreadContext(threading.local):

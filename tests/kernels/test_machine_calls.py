@@ -219,6 +219,19 @@ def test_gradients_of_linear_have_the_same_bits(needs: tuple[bool, bool, bool], 
             assert gradients_of_linear(sizes, needs, has_bias, ahead) == expected, (sizes, ahead)
 
 
+@pytest.mark.parametrize("needs", [(True, True), (False, True), (True, False)])
+def test_gradients_of_products_of_infinities_warn_of_nothing(needs: tuple[bool, bool]) -> None:
+    """Warnings are errors here. Those of one row or column are products that NumPy makes, and looks at."""
+    for m, n, p in itertools.product((1, 2, 3), (1, 2, 4), (1, 2, 5)):
+        for product, shape in ((F.linear, (p, n)), (flambeau.mm, (n, p))):
+            x, w, grad = flambeau.randn(m, n), flambeau.randn(shape), flambeau.randn(m, p)
+            for operand in (x, w, grad):
+                operand.view(-1)[-1], operand.view(-1)[0] = 0.0, float("inf")
+            x.requires_grad_(needs[0]), w.requires_grad_(needs[1])
+            product(x, w).backward(grad)
+            assert (x.grad is not None, w.grad is not None) == needs
+
+
 def test_gradients_of_linear_in_unusual_calls() -> None:
     x, w, b = flambeau.randn(3, 4, requires_grad=True), flambeau.randn(5, 4, requires_grad=True), flambeau.randn(5, requires_grad=True)
     (grad,) = flambeau.autograd.grad((F.linear(x, w, b) ** 2).sum(), x, create_graph=True)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core.calls.registry import primitive
+from ...core.state import IGNORING_FP
 from ...core.storage import UntypedStorage
 from ...core.tape.history import WatchedStorage
 from ...core.tape.node import Node
@@ -186,9 +187,15 @@ class ProductRule(Rule):
                 view = self.call_c("PyArray_Transpose", "ptr", array, self.null) if is_turned else self.incref(array)
                 self.check(self.exists(view))
                 given.append(self.own(view))
+            # A context of this call's own, since none can be entered twice: NumPy warns of nothing in it.
+            quiet = self.call_c("PyContext_Copy", "ptr", self.object(IGNORING_FP))
+            self.check(self.exists(quiet))
+            self.own(quiet)
+            self.check(self.call_c("PyContext_Enter", "i32", quiet).eq(0))
             r = self.call_c("PyArray_MatrixProduct2", "ptr", *given, self.null)
+            self.call_c("PyContext_Exit", "i32", quiet)
             self.check(self.exists(r))
-            self.drop(*given)
+            self.drop(*given, quiet)
             return r
 
         r = self.when(self.is_usual(a) & self.is_usual(b), by_loop, by_dot)
