@@ -273,6 +273,13 @@ def test_late_families_say_which_methods_they_declare():
     assert declared == {family: set(methods.split()) for family, methods in LATE.items()}
 
 
+def test_late_families_are_not_in_the_way_of_operations_of_their_name():
+    names = "dropout embedding convolution"
+    program = f"import flambeau as torch; torch.dropout; print(*{{type(getattr(torch.ops, name)).__name__ for name in {names!r}.split()}})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["function"]
+
+
 def test_packages_adopt_what_an_interrupted_import_left():
     """A package that imports its own files has them as attributes, also where they were loaded before it; see ``core.late.adopt``."""
     whole = {"flambeau", "flambeau.ops", "flambeau.ops.sparse", "flambeau.autograd", "flambeau.kernels", "flambeau.nn.modules"}

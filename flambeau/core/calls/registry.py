@@ -13,7 +13,6 @@ family costs a table row per operation.
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterator
@@ -31,7 +30,7 @@ from .dispatch import COMPOSITE, check_elements, check_operands
 from .operation import BOOL, Op, Param, Sheet, pop_autocast
 from .out import SILENT
 from .override import call_override, default_torch_function, plainly
-from .tables import TABLES, import_late, late_families
+from .tables import TABLES, import_late, imported, late_families
 from .wrapper_source import Source, add_other_keywords, inplace_doc, is_plain, no_mode, signature_of, tuple_source
 
 # What a decorator for operations is to type checkers. With a callable as its result they know every declared operation from the
@@ -402,7 +401,7 @@ def declare_late(module: str, methods: str = "") -> None:
     late_families[module] = frozenset(methods.split())
 
     def method_of(name: str) -> Any:
-        importlib.import_module(module)
+        imported(module)
         return resolve("Tensor" if TABLES["Tensor"].declared(name) else "torch", name)
 
     for name in late_families[module]:

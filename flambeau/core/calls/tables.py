@@ -26,10 +26,20 @@ _rules: dict[str, dict[str, Callable[..., Any]]] = {}  # by key and subject, tho
 _unseen: set[str] = set()  # keys that no family has declared so far
 
 
+def imported(module: str) -> Any:
+    """A late family, which is not left in the way of an operation that has its name: ``ops.dropout`` is the operation."""
+    family = importlib.import_module(module)
+    package, _, name = module.rpartition(".")
+    members = vars(sys.modules[package])
+    if members.get(name) is family and TABLES["torch"].declared(name):
+        members.pop(name, None)
+    return family
+
+
 def late_imports() -> Iterator[Any]:
     """Import one late family after another; where another thread imports one at the moment, wait for it."""
     for module in late_families:
-        yield importlib.import_module(module)
+        yield imported(module)
 
 
 class Namespace(dict[str, Any]):
